@@ -1,0 +1,21 @@
+"""Bayesian inference of unknown functions with trace-class Gaussian priors.
+
+    prior -> values at points -> likelihood -> posterior -> kernel -> sample -> trace -> report
+"""
+
+from traceclass import control as control
+from traceclass.kernels import Kernel as Kernel
+from traceclass.kernels import pcn as pcn
+from traceclass.likelihoods import ActionChoice as ActionChoice
+from traceclass.likelihoods import GaussianRegression as GaussianRegression
+from traceclass.likelihoods import Likelihood as Likelihood
+from traceclass.posterior import Posterior as Posterior
+from traceclass.priors import IidNetwork as IidNetwork
+from traceclass.priors import Prior as Prior
+from traceclass.priors import TraceClassNetwork as TraceClassNetwork
+from traceclass.priors import scale_to_box as scale_to_box
+from traceclass.sampling import Run as Run
+from traceclass.sampling import sample as sample
+from traceclass.sampling import use_cpu_devices as use_cpu_devices
+
+__version__ = "0.1.0"

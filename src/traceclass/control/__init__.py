@@ -1,0 +1,8 @@
+"""Dynamics, experts, demonstrations, policies and rollouts."""
+
+from traceclass.control import mountain_car as mountain_car
+from traceclass.control.policies import argmax_policy as argmax_policy
+from traceclass.control.policies import noisy_argmax_policy as noisy_argmax_policy
+from traceclass.control.policies import thompson_policy as thompson_policy
+from traceclass.control.rollouts import Rollouts as Rollouts
+from traceclass.control.rollouts import rollout as rollout

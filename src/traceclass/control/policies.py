@@ -1,0 +1,65 @@
+"""Policies from a value function: a policy maps (key, states (n, d)) to actions (n,).
+
+A value function maps states (n, d) to values (n,); `successors` maps states (n, d) to the states
+(n, M, d) that the M actions lead to. Values are noise-free here; noise is the policy's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from traceclass.priors.base import Prior
+from traceclass.validation import require_positive
+
+ValueFunction = Callable[[Float[Array, "states dim"]], Float[Array, " states"]]
+Successors = Callable[[Float[Array, "states dim"]], Float[Array, "states actions dim"]]
+Policy = Callable[[Key[Array, ""], Float[Array, "states dim"]], Int[Array, " states"]]
+
+
+def successor_values(
+    value: ValueFunction, successors: Successors, states: Float[Array, "states dim"]
+) -> Float[Array, "states actions"]:
+    """The value of the state that each action leads to."""
+    after = successors(states)
+    return value(after.reshape(-1, after.shape[-1])).reshape(after.shape[:-1])
+
+
+def argmax_policy(value: ValueFunction, successors: Successors) -> Policy:
+    """The action whose successor has the highest value (eq. opt_pol, deterministic dynamics)."""
+
+    def policy(key: Array, states: Array) -> Array:
+        del key
+        return jnp.argmax(successor_values(value, successors, states), axis=-1)
+
+    return policy
+
+
+def noisy_argmax_policy(value: ValueFunction, successors: Successors, *, noise: float) -> Policy:
+    r"""argmax_a [v(T(x, a)) + e_a], e ~ N(0, noise^2 I): the expert of eq. random_action_2."""
+    noise = require_positive(noise, "noise", "Without noise use argmax_policy.")
+
+    def policy(key: Array, states: Array) -> Array:
+        values = successor_values(value, successors, states)
+        return jnp.argmax(values + noise * jax.random.normal(key, values.shape), axis=-1)
+
+    return policy
+
+
+def thompson_policy(
+    prior: Prior, positions: Float[Array, "states z"], successors: Successors
+) -> Policy:
+    """One posterior draw an episode: episode e acts by the argmax of the function of positions[e].
+
+    The policy keeps episode and draw together, so its `states` must hold one row a position.
+    """
+
+    def policy(key: Array, states: Array) -> Array:
+        del key
+        values = jax.vmap(prior.evaluate)(positions, successors(states))
+        return jnp.argmax(values, axis=-1)
+
+    return policy

@@ -1,0 +1,5 @@
+"""What data say about the function's values at fixed points."""
+
+from traceclass.likelihoods.action_choice import ActionChoice as ActionChoice
+from traceclass.likelihoods.base import Likelihood as Likelihood
+from traceclass.likelihoods.regression import GaussianRegression as GaussianRegression

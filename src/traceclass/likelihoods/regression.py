@@ -1,0 +1,46 @@
+"""Function values observed with Gaussian noise."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from traceclass.likelihoods.base import checked_points
+from traceclass.validation import require_finite, require_positive
+
+
+class GaussianRegression(eqx.Module):
+    r"""y_t = v(x_t) + e_t with e_t ~ N(0, noise^2), independent.
+
+        log p(y | v) = -sum_t (y_t - v(x_t))^2 / (2 noise^2) - n log(noise sqrt(2 pi))
+    """
+
+    points: Float[Array, "points dim"]
+    observations: Float[Array, " points"]
+    noise: float = eqx.field(static=True)
+
+    def __init__(self, x: Any, y: Any, *, noise: float):
+        self.points = checked_points(x, "x")
+        observations = jnp.asarray(y, dtype=float)
+        if observations.shape != self.points.shape[:1]:
+            raise ValueError(
+                f"y must hold one number for each of the {self.points.shape[0]} rows of x, got "
+                f"shape {observations.shape}."
+            )
+        self.observations = require_finite(observations, "y")
+        self.noise = require_positive(
+            noise, "noise", "It is the standard deviation of an observation."
+        )
+
+    def log_prob(self, values: Float[Array, " points"]) -> Float[Array, ""]:
+        residuals = (self.observations - values) / self.noise
+        constant = self.observations.size * math.log(self.noise * math.sqrt(2 * math.pi))
+        return -0.5 * jnp.sum(residuals**2) - constant
+
+    def predict(self, values: Float[Array, " points"]) -> Float[Array, " points"]:
+        """The observations without noise: the values themselves."""
+        return values

@@ -1,0 +1,47 @@
+"""A prior and a likelihood joined: what a kernel needs to know of the target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from traceclass.likelihoods.base import PointLikelihood
+from traceclass.priors.base import Prior
+
+
+class Posterior(eqx.Module):
+    r"""The measure with density exp(l(z)) / Z with respect to the prior N(0, I) of z.
+
+        l(z) = log p(data | v(x_1; z), ..., v(x_n; z)),   x_i the likelihood's points
+
+    Kernels that are exact for the prior need only `log_likelihood`; others (BlackJAX's) take
+    `logdensity`, the density with respect to Lebesgue measure.
+    """
+
+    prior: Prior
+    likelihood: Any
+    values_of: Callable[[Array], Array]
+
+    def __init__(self, prior: Prior, likelihood: PointLikelihood):
+        self.prior = prior
+        self.likelihood = likelihood
+        self.values_of = prior.at(likelihood.points)
+
+    def log_likelihood(self, z: Float[Array, " z"]) -> Float[Array, ""]:
+        """l(z)."""
+        return self.likelihood.log_prob(self.values_of(z))
+
+    def log_likelihood_and_gradient(
+        self, z: Float[Array, " z"]
+    ) -> tuple[Float[Array, ""], Float[Array, " z"]]:
+        """l(z) and its gradient in whitened coordinates, C^(1/2) Dl in the paper's letters."""
+        return jax.value_and_grad(self.log_likelihood)(z)
+
+    def logdensity(self, z: Float[Array, " z"]) -> Float[Array, ""]:
+        """l(z) - |z|^2 / 2, for kernels that know nothing of the prior."""
+        return self.log_likelihood(z) - 0.5 * jnp.vdot(z, z)

@@ -1,0 +1,65 @@
+"""Maps from a point of the domain to what a prior reads: scaling and extra features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+Inputs = Callable[[Array], Array]
+
+
+class ScaleToBox(eqx.Module):
+    r"""The affine map of the box [low, high] to [-1, 1]^d, with optional features appended.
+
+        s(x) = 2 (x - low) / (high - low) - 1,    x -> (s(x), features(s(x)))
+    """
+
+    low: tuple[float, ...] = eqx.field(static=True)
+    high: tuple[float, ...] = eqx.field(static=True)
+    features: Inputs | None = eqx.field(static=True)
+
+    def __call__(self, points: Float[Array, "points dim"]) -> Float[Array, "points features"]:
+        if points.shape[-1] != len(self.low):
+            raise ValueError(
+                f"scale_to_box was given a box in {len(self.low)} dimensions, but the points have "
+                f"{points.shape[-1]}."
+            )
+        low, high = jnp.asarray(self.low), jnp.asarray(self.high)
+        scaled = 2 * (points - low) / (high - low) - 1
+        if self.features is None:
+            return scaled
+        return jnp.concatenate([scaled, self.features(scaled)], axis=-1)
+
+
+def scale_to_box(
+    low: Sequence[float], high: Sequence[float], *, features: Inputs | None = None
+) -> ScaleToBox:
+    """A map of the box with corners `low` and `high` onto [-1, 1]^d, for a prior's `inputs=`.
+
+    `features` takes the scaled points (n, d) and gives extra columns (n, k) to append, e.g.
+    `lambda s: jnp.sin(jnp.pi * s)`.
+
+    >>> import jax.numpy as jnp
+    >>> to_box = scale_to_box([0.0, -2.0], [1.0, 2.0])
+    >>> to_box(jnp.array([[0.0, 2.0]])).tolist()
+    [[-1.0, 1.0]]
+    """
+    low_array = np.atleast_1d(np.asarray(low, dtype=np.float64))
+    high_array = np.atleast_1d(np.asarray(high, dtype=np.float64))
+    if low_array.ndim != 1 or low_array.shape != high_array.shape:
+        raise ValueError(
+            f"scale_to_box needs two corners of one length, got shapes {low_array.shape} and "
+            f"{high_array.shape}."
+        )
+    wrong = ~(np.isfinite(low_array) & np.isfinite(high_array) & (low_array < high_array))
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise ValueError(
+            f"scale_to_box needs low < high, both finite, got [{low_array[i]}, {high_array[i]}] in "
+            f"dimension {i}. An empty side cannot be scaled to [-1, 1]."
+        )
+    return ScaleToBox(tuple(low_array.tolist()), tuple(high_array.tolist()), features)

@@ -1,0 +1,39 @@
+"""Where chains run: one mesh axis, "chains", over the JAX devices there are."""
+
+from __future__ import annotations
+
+import os
+
+import jax
+import numpy as np
+
+from traceclass.validation import require_count
+
+
+def use_cpu_devices(count: int | None = None) -> int:
+    """Make JAX show `count` CPU devices (default: one a core), so that chains run in parallel.
+
+    Call it once, before anything is computed: JAX fixes its devices at first use. The library
+    never calls it by itself; the command line does. Returns the number of devices.
+
+    Cores are counted by what this process may use, not by what the machine has.
+    """
+    if count is None:
+        count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    count = require_count(count or 1, "count", "Chains need a device to run on.")
+    try:
+        jax.config.update("jax_num_cpu_devices", count)
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"use_cpu_devices({count}) came too late: JAX has already started with "
+            f"{len(jax.devices())} device(s). Call it right after importing traceclass (importing "
+            "blackjax starts JAX: do that later)."
+        ) from error
+    return count
+
+
+def chain_mesh(num_chains: int) -> jax.sharding.Mesh:
+    """The largest number of devices that divides `num_chains`, as a mesh with axis "chains"."""
+    devices = jax.devices()
+    count = max(k for k in range(1, len(devices) + 1) if num_chains % k == 0)
+    return jax.sharding.Mesh(np.array(devices[:count]), ("chains",))

@@ -1,0 +1,85 @@
+"""What a finished run says about itself: a table, and what is wrong with it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from traceclass.sampling.run import Run
+
+# Vehtari et al. (2021) ask for R-hat below 1.01; above 1.05 chains plainly disagree.
+LARGEST_RHAT = 1.05
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """Diagnostics of a run; printing it shows all of them.
+
+    `table` has a row a recorded scalar: mean, sd, interval, bulk and tail effective sample size,
+    rank-normalised split R-hat, and effective samples a second of sampling time.
+    """
+
+    table: pd.DataFrame
+    acceptance_rates: np.ndarray
+    step_size: float
+    stuck_chains: tuple[int, ...]
+    num_nonfinite: int
+    warnings: tuple[str, ...]
+
+    def __str__(self) -> str:
+        rates = ", ".join(f"{rate:.3f}" for rate in self.acceptance_rates)
+        lines = [
+            f"acceptance rate by chain: {rates}   (step size {self.step_size:.4g})",
+            self.table.to_string(float_format=lambda x: f"{x:.4g}"),
+            *(f"warning: {text}" for text in self.warnings),
+        ]
+        return "\n".join(lines)
+
+
+def summarise(run: Run) -> Summary:
+    """Diagnostics of a run, the stuck chains named rather than averaged away."""
+    import arviz_stats
+
+    stuck = tuple(int(i) for i in np.flatnonzero(run.num_accepted == 0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # ArviZ warns of constant draws; they are reported below, chain by chain.
+        table = arviz_stats.summary(run.to_arviz(), round_to="none")
+    if stuck:
+        table["r_hat"] = np.inf
+        table[["ess_bulk", "ess_tail"]] = np.nan
+    table["ess_per_second"] = table["ess_bulk"] / run.sampling_seconds
+    return Summary(
+        table=table,
+        acceptance_rates=run.chain_acceptance_rates,
+        step_size=run.step_size,
+        stuck_chains=stuck,
+        num_nonfinite=int(run.num_nonfinite.sum()),
+        warnings=tuple(_warnings(run, table, stuck)),
+    )
+
+
+def _warnings(run: Run, table: pd.DataFrame, stuck: tuple[int, ...]) -> list[str]:
+    warnings = []
+    if stuck:
+        chains = ", ".join(map(str, stuck))
+        warnings.append(
+            f"chain {chains} never moved in {run.num_steps} steps; its draws are one point. "
+            "Use a smaller step size or a longer warm-up."
+        )
+    worst = table["r_hat"].max()
+    if not stuck and worst > LARGEST_RHAT:
+        warnings.append(
+            f"R-hat is {worst:.2f} for {table['r_hat'].idxmax()}: the chains have not mixed. Run "
+            "longer, or look at the traces for separate modes."
+        )
+    if run.num_nonfinite.sum():
+        warnings.append(
+            f"the log-likelihood was NaN or infinite at {int(run.num_nonfinite.sum())} proposals "
+            "(all rejected)."
+        )
+    return warnings

@@ -1,0 +1,40 @@
+"""Running mean and variance of a functional, one draw at a time (Welford 1962)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+
+class Moments(NamedTuple):
+    """Count n, mean, and sum of squared deviations m2 of the draws so far."""
+
+    count: Int[Array, "*chains"]
+    mean: Float[Array, "*chains_and_shape"]
+    m2: Float[Array, "*chains_and_shape"]
+
+
+def no_moments(like: Array) -> Moments:
+    """Moments of no draws of something shaped like `like`."""
+    return Moments(jnp.zeros((), jnp.int32), jnp.zeros_like(like), jnp.zeros_like(like))
+
+
+def add_draw(moments: Moments, value: Array) -> Moments:
+    r"""mean' = mean + (x - mean)/n,  m2' = m2 + (x - mean)(x - mean')."""
+    count = moments.count + 1
+    mean = moments.mean + (value - moments.mean) / count
+    return Moments(count, mean, moments.m2 + (value - moments.mean) * (value - mean))
+
+
+def pooled(moments: Moments) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation over all chains (leading axis) and draws."""
+    count = np.asarray(moments.count, dtype=np.float64)
+    mean = np.asarray(moments.mean, dtype=np.float64)
+    m2 = np.asarray(moments.m2, dtype=np.float64)
+    weights = count / count.sum()
+    overall = np.tensordot(weights, mean, axes=1)
+    between = np.tensordot(count, (mean - overall) ** 2, axes=1)
+    return overall, np.sqrt((m2.sum(axis=0) + between) / (count.sum() - 1))

@@ -1,0 +1,141 @@
+"""What a user sees while chains run: a bar on a terminal, a line now and then in a file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import NamedTuple, Protocol, TextIO
+
+import numpy as np
+
+# A log file wants few lines; a terminal is redrawn by rich at its own pace.
+SECONDS_BETWEEN_LINES = 30.0
+
+
+class Status(NamedTuple):
+    """How far a run is."""
+
+    phase: str
+    steps_done: int
+    steps_total: int
+    acceptance_rate: float
+    step_size: float
+    ess: float | None
+    seconds_left: float | None
+
+    def __str__(self) -> str:
+        share = self.steps_done / max(self.steps_total, 1)
+        ess = "" if self.ess is None else f", ESS {self.ess:.0f}"
+        left = "" if self.seconds_left is None else f", {duration(self.seconds_left)} left"
+        return (
+            f"{self.phase:8s} {share:4.0%}  acceptance {self.acceptance_rate:.3f}, "
+            f"step size {self.step_size:.4g}{ess}{left}"
+        )
+
+
+class Progress(Protocol):
+    """Something that shows a `Status`; `wants_ess` says if the cost of an ESS is worth it."""
+
+    wants_ess: bool
+
+    def show(self, status: Status) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Silent:
+    """Shows nothing."""
+
+    wants_ess = False
+
+    def show(self, status: Status) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Lines:
+    """Plain lines for a pipe or a file: the first, the last, and one every 30 s between them."""
+
+    wants_ess = True
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+        self._last_time = time.monotonic()
+        self._pending: Status | None = None
+
+    def show(self, status: Status) -> None:
+        self._pending = status
+        if time.monotonic() - self._last_time >= SECONDS_BETWEEN_LINES:
+            self._write()
+
+    def close(self) -> None:
+        # The closing line is not bound by the pause: it is the only one of a short run.
+        if self._pending is not None:
+            self._write()
+
+    def _write(self) -> None:
+        print(self._pending, file=self._stream, flush=True)
+        self._last_time = time.monotonic()
+        self._pending = None
+
+
+class Bar:
+    """A bar with the status beside it, for a terminal."""
+
+    wants_ess = True
+
+    def __init__(self, stream: TextIO):
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as RichProgress
+
+        self._bar = RichProgress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            TextColumn("{task.fields[status]}"),
+            console=Console(file=stream),
+        )
+        self._task = self._bar.add_task("starting", total=1, status="")
+        self._bar.start()
+
+    def show(self, status: Status) -> None:
+        words = [f"acc {status.acceptance_rate:.2f}", f"step {status.step_size:.3g}"]
+        if status.ess is not None:
+            words.append(f"ESS {status.ess:.0f}")
+        if status.seconds_left is not None:
+            words.append(f"{duration(status.seconds_left)} left")
+        self._bar.update(
+            self._task,
+            description=status.phase,
+            completed=status.steps_done,
+            total=status.steps_total,
+            status="  ".join(words),
+        )
+
+    def close(self) -> None:
+        self._bar.stop()
+
+
+def make_progress(show: bool) -> Progress:
+    """A bar if standard error is a terminal, lines if it is not, nothing if not wanted."""
+    if not show:
+        return Silent()
+    return Bar(sys.stderr) if sys.stderr.isatty() else Lines(sys.stderr)
+
+
+def duration(seconds: float) -> str:
+    """A time a person reads at a glance: 8 s, 3 min, 2.5 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def ess_so_far(draws: np.ndarray) -> float | None:
+    """Bulk effective sample size of one scalar functional (chains, draws), once it is defined."""
+    from arviz_stats.base import array_stats
+
+    if draws.shape[1] < 4 or not np.isfinite(draws).all():
+        return None
+    return float(array_stats.ess(draws.astype(np.float64)))

@@ -1,0 +1,319 @@
+"""`tc.sample`: warm-up, then draws, chunk by chunk, of all chains at once."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from traceclass.kernels.base import Kernel, KernelFactory
+from traceclass.posterior import Posterior
+from traceclass.sampling.adaptation import WINDOW, StepSizeAdaptation
+from traceclass.sampling.chunk import (
+    MAX_START_TRIES,
+    Chain,
+    Functional,
+    Program,
+    Schedule,
+    Tally,
+    advance,
+    start,
+    start_at,
+)
+from traceclass.sampling.devices import chain_mesh
+from traceclass.sampling.progress import Status, ess_so_far, make_progress
+from traceclass.sampling.run import Run
+from traceclass.validation import require_count
+
+# A chunk is the time between two looks at the progress bar.
+_SECONDS_PER_CHUNK = 1.0
+# Draws of one chunk live on the devices until it ends; the buffer is made anew for every chunk,
+# warm-up windows included, so it is kept small.
+_MAX_BYTES_PER_CHUNK = 4 * 2**20
+_MAX_SHARE_OF_MEMORY = 0.5
+
+
+def sample(
+    posterior: Posterior,
+    kernel: KernelFactory,
+    *,
+    step_size: float | str = "adapt",
+    num_chains: int = 4,
+    num_warmup: int = 2_000,
+    num_samples: int = 1_000,
+    thin: int = 10,
+    seed: int = 0,
+    record: Mapping[str, Functional] | None = None,
+    moments: Mapping[str, Functional] | None = None,
+    store_positions: bool = True,
+    initial_positions: Any = None,
+    chunk_size: int | None = None,
+    progress: bool = True,
+) -> Run:
+    """Run `num_chains` chains of `kernel` on `posterior` and keep `num_samples` draws of each.
+
+    Chains start at prior draws (or at `initial_positions`, (chains, z)), take `num_warmup` steps
+    in which `step_size="adapt"` is tuned to the kernel's target acceptance and then frozen, and
+    then `thin` steps for each draw kept. They are vmapped, and spread over the JAX devices there
+    are (see `tc.use_cpu_devices`).
+
+    `record` maps names to functions of a position; their values are kept for every draw.
+    `moments` does the same for functions too large to keep: only a running mean and variance
+    stay (`run.moments(name)`). `store_positions=False` keeps no positions.
+
+    The draws depend on the seed, the number of chains and the machine, not on `chunk_size` (draws
+    between two looks at the progress; chosen by time if None).
+    """
+    run = _Sampling(
+        posterior=posterior,
+        kernel=kernel,
+        step_size=step_size,
+        num_chains=require_count(num_chains, "num_chains", "Nothing runs without a chain."),
+        num_warmup=require_count(num_warmup, "num_warmup", "Steps cannot be negative.", 0),
+        num_samples=require_count(num_samples, "num_samples", "A run needs draws."),
+        thin=require_count(thin, "thin", "It is the number of steps between two draws."),
+        seed=require_count(seed, "seed", "Seeds are counted from 0.", 0),
+        record=record or {},
+        moments=moments or {},
+        store_positions=store_positions,
+        chunk_size=chunk_size,
+        progress=progress,
+    )
+    return run.run(initial_positions)
+
+
+class _Sampling:
+    """One call of `sample`: what the host keeps between chunks."""
+
+    def __init__(
+        self,
+        *,
+        posterior: Posterior,
+        kernel: KernelFactory,
+        step_size: float | str,
+        num_chains: int,
+        num_warmup: int,
+        num_samples: int,
+        thin: int,
+        seed: int,
+        record: Mapping[str, Functional],
+        moments: Mapping[str, Functional],
+        store_positions: bool,
+        chunk_size: int | None,
+        progress: bool,
+    ):
+        self.posterior = posterior
+        self.adaptation = _adaptation(kernel, step_size, num_warmup)
+        self.step_size = self.adaptation.step_size if self.adaptation else float(step_size)
+        self.num_chains, self.num_samples = num_chains, num_samples
+        self.num_warmup, self.thin, self.seed = num_warmup, thin, seed
+        shapes = _check_functionals(posterior, record | moments)
+        bytes_per_draw = _bytes_per_draw(posterior, shapes, record, store_positions) * num_chains
+        _check_memory(bytes_per_draw * num_samples, store_positions)
+        self.chunk_size = chunk_size and require_count(chunk_size, "chunk_size", "Chunks hold draws.")
+        fitting = max(1, _MAX_BYTES_PER_CHUNK // bytes_per_draw)
+        self.program = Program(
+            kernel,
+            tuple(record.items()),
+            tuple(moments.items()),
+            store_positions,
+            min(num_samples, fitting, self.chunk_size or num_samples),
+            chain_mesh(num_chains),
+        )
+        self.key_start, self.key_steps = jax.random.split(jax.random.key(seed))
+        self.progress = make_progress(progress)
+
+    def run(self, initial_positions: Any) -> Run:
+        try:
+            began = time.perf_counter()
+            chains = self._start(initial_positions)
+            self._advance(chains, 0, 0, 1, keep=False)  # no steps: compiles, and no more
+            compiled = time.perf_counter()
+            chains = self._warm_up(chains)
+            warm = time.perf_counter()
+            chains, tally, draws = self._draw(chains)
+            done = time.perf_counter()
+        finally:
+            self.progress.close()
+        return Run(
+            posterior=self.posterior,
+            positions=draws.pop("position", None),
+            draws=draws,
+            acceptance=tally.acceptance_rate / self.thin,
+            num_accepted=tally.accepted.sum(axis=1),
+            num_nonfinite=tally.nonfinite.sum(axis=1),
+            step_size=self.step_size,
+            thin=self.thin,
+            num_warmup=self.num_warmup,
+            seed=self.seed,
+            sampling_seconds=done - warm,
+            warmup_seconds=warm - compiled,
+            compile_seconds=compiled - began,
+            running_moments=jax.tree.map(np.asarray, chains.moments),
+        )
+
+    def _start(self, positions: Any) -> Chain:
+        step_size = jnp.asarray(self.step_size, dtype=float)
+        if positions is None:
+            chains, levels = start(
+                self.program, self.posterior, step_size, self.key_start, self.num_chains
+            )
+        else:
+            shape = (self.num_chains, self.posterior.prior.num_coordinates)
+            positions = jnp.asarray(positions, dtype=float)
+            if positions.shape != shape:
+                raise ValueError(
+                    f"initial_positions must have shape (num_chains, num_coordinates) = {shape}, "
+                    f"got {positions.shape}."
+                )
+            chains, levels = start_at(self.program, self.posterior, step_size, positions)
+        self._check_start(np.asarray(levels), given=positions is not None)
+        by_chain = jax.sharding.NamedSharding(
+            self.program.mesh, jax.sharding.PartitionSpec("chains")
+        )
+        return jax.device_put(chains, by_chain)
+
+    def _check_start(self, levels: np.ndarray, *, given: bool) -> None:
+        hopeless = np.flatnonzero(~np.isfinite(levels))
+        if hopeless.size:
+            first = int(hopeless[0])
+            where = "its initial position" if given else f"{MAX_START_TRIES} prior draws in a row"
+            raise ValueError(
+                f"chain {first} cannot start: the log-likelihood is {levels[first]} at {where}. "
+                "Check the data and the likelihood, or pass initial_positions= where it is finite."
+            )
+
+    def _advance(
+        self, chains: Chain, first_step: int, num_draws: int, steps_per_draw: int, *, keep: bool
+    ) -> tuple[Chain, Tally, dict[str, np.ndarray]]:
+        """One call of the compiled program; tallies and draws come back as (chains, draws, ...)."""
+        schedule = Schedule(
+            jnp.uint32(first_step), jnp.int32(num_draws), jnp.uint32(steps_per_draw), np.array(keep)
+        )
+        chains, tally, draws = advance(
+            self.program,
+            self.posterior,
+            jnp.asarray(self.step_size, dtype=float),
+            self.key_steps,
+            chains,
+            schedule,
+        )
+        tally = Tally(*(np.asarray(part)[:, :num_draws] for part in tally))
+        return chains, tally, {n: np.asarray(d)[:, :num_draws] for n, d in draws.items() if keep}
+
+    def _warm_up(self, chains: Chain) -> Chain:
+        began = time.monotonic()
+        done = 0
+        while done < self.num_warmup:
+            steps = min(WINDOW, self.num_warmup - done)
+            chains, tally, _ = self._advance(chains, done, 1, steps, keep=False)
+            done += steps
+            rate = float(tally.acceptance_rate.mean()) / steps
+            if self.adaptation:
+                self.adaptation.update(rate)
+                self.step_size = self.adaptation.step_size
+            self._show("warm-up", done, self.num_warmup, rate, None, began)
+        if self.adaptation:
+            self.step_size = self.adaptation.settled()
+        return chains
+
+    def _draw(self, chains: Chain) -> tuple[Chain, Tally, dict[str, np.ndarray]]:
+        began = last_look = time.monotonic()
+        tallies: list[Tally] = []
+        chunks: list[dict[str, np.ndarray]] = []
+        done, size, ess = 0, self.chunk_size or 1, None
+        while done < self.num_samples:
+            chunk_began = time.monotonic()
+            size = min(size, self.program.capacity, self.num_samples - done)
+            chains, tally, draws = self._advance(
+                chains, self.num_warmup + done * self.thin, size, self.thin, keep=True
+            )
+            tallies.append(tally)
+            chunks.append(draws)
+            done += size
+            now = time.monotonic()
+            if self.progress.wants_ess and now - last_look > 2.0:
+                ess = ess_so_far(np.concatenate([c["log_likelihood"] for c in chunks], axis=1))
+                last_look = now
+            rate = float(np.mean([t.acceptance_rate.mean() for t in tallies])) / self.thin
+            self._show("sampling", done * self.thin, self.num_samples * self.thin, rate, ess, began)
+            if self.chunk_size is None:
+                # Not more than double: the first chunk is too short to time well.
+                pace = _SECONDS_PER_CHUNK / max(now - chunk_began, 1e-6)
+                size = max(1, int(size * min(2.0, pace)))
+        joined = {n: np.concatenate([c[n] for c in chunks], axis=1) for n in chunks[0]}
+        tally = Tally(*(np.concatenate(parts, axis=1) for parts in zip(*tallies, strict=True)))
+        return chains, tally, joined
+
+    def _show(
+        self, phase: str, done: int, total: int, rate: float, ess: float | None, began: float
+    ) -> None:
+        left = (time.monotonic() - began) * (total - done) / done
+        self.progress.show(Status(phase, done, total, rate, self.step_size, ess, left))
+
+
+def _adaptation(
+    kernel: KernelFactory, step_size: float | str, num_warmup: int
+) -> StepSizeAdaptation | None:
+    """The adaptation a run asks for, if any; a fixed step size is checked by the kernel."""
+    if isinstance(step_size, str):
+        if step_size != "adapt":
+            raise ValueError(f'step_size must be a number or "adapt", got {step_size!r}.')
+        if not isinstance(kernel, Kernel):
+            raise ValueError(
+                'step_size="adapt" needs a kernel of traceclass, which knows its target '
+                "acceptance rate; pass a number for other kernels."
+            )
+        if num_warmup < WINDOW:
+            raise ValueError(
+                f'step_size="adapt" needs num_warmup >= {WINDOW}, got {num_warmup}: the step size '
+                "is found in warm-up. Use e.g. num_warmup=2000, or pass a number."
+            )
+        return StepSizeAdaptation(kernel)
+    if isinstance(kernel, Kernel):
+        kernel.check_step_size(step_size)
+    return None
+
+
+def _check_functionals(
+    posterior: Posterior, functionals: Mapping[str, Functional]
+) -> dict[str, jax.ShapeDtypeStruct]:
+    """Shapes of the functionals' values; names the library uses itself are refused."""
+    position = jax.ShapeDtypeStruct((posterior.prior.num_coordinates,), jnp.result_type(float))
+    shapes = {}
+    for name, functional in functionals.items():
+        if name in ("position", "log_likelihood"):
+            raise ValueError(f"the name {name!r} is kept by every run; choose another one.")
+        shape = jax.eval_shape(functional, position)
+        if not isinstance(shape, jax.ShapeDtypeStruct):
+            raise TypeError(f"the functional {name!r} must return one array, got {shape!r}.")
+        shapes[name] = shape
+    return shapes
+
+
+def _bytes_per_draw(
+    posterior: Posterior,
+    shapes: Mapping[str, jax.ShapeDtypeStruct],
+    record: Mapping[str, Functional],
+    store_positions: bool,
+) -> int:
+    """Bytes that one draw of one chain keeps."""
+    size = jnp.zeros(()).dtype.itemsize
+    positions = posterior.prior.num_coordinates * size if store_positions else 0
+    return positions + size + sum(shapes[n].size * shapes[n].dtype.itemsize for n in record)
+
+
+def _check_memory(num_bytes: int, store_positions: bool) -> None:
+    limit = _MAX_SHARE_OF_MEMORY * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if num_bytes > limit:
+        advice = "store_positions=False, fewer samples or smaller functionals"
+        kept = "positions and functionals" if store_positions else "functionals"
+        raise ValueError(
+            f"the draws would take {num_bytes / 2**30:.1f} GiB ({kept}), more than half of this "
+            f"machine's memory ({2 * limit / 2**30:.1f} GiB). Use {advice}."
+        )

@@ -1,0 +1,56 @@
+"""Checks of what users pass in; each failure is one sentence that teaches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def require_positive(value: float, name: str, why: str) -> float:
+    """`value` as a float, if it is a finite number above zero."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+        raise TypeError(f"{name} must be a number, got {value!r} ({type(value).__name__}).")
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be positive and finite, got {value}. {why}")
+    return float(value)
+
+
+def require_count(value: int, name: str, why: str, smallest: int = 1) -> int:
+    """`value` as an int, if it is a whole number of at least `smallest`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be a whole number, got {value!r} ({type(value).__name__}).")
+    if value < smallest:
+        raise ValueError(f"{name} must be at least {smallest}, got {value}. {why}")
+    return int(value)
+
+
+def per_layer(value: float | Sequence[float], num_layers: int, name: str) -> tuple[float, ...]:
+    """One positive number a layer, from a scalar or from one number a layer."""
+    why = "A variance of zero or less leaves no prior in that layer."
+    if np.ndim(value) == 0:
+        return (require_positive(value, name, why),) * num_layers  # pyright: ignore[reportArgumentType]
+    values = tuple(value)  # pyright: ignore[reportArgumentType]
+    if len(values) != num_layers:
+        raise ValueError(
+            f"{name} needs one number, or one for each of the {num_layers} layers (hidden layers "
+            f"and output), got {len(values)}: {list(values)}."
+        )
+    return tuple(require_positive(v, f"{name}[{i}]", why) for i, v in enumerate(values))
+
+
+def require_finite(array: Any, name: str) -> Any:
+    """`array` itself, if it holds no NaN and no infinity (unchecked while being traced)."""
+    if isinstance(array, jax.core.Tracer):
+        return array
+    bad = ~np.isfinite(np.asarray(array))
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(
+            f"{name} must be finite, got {np.asarray(array)[where]} at index {where} "
+            f"({int(bad.sum())} of {bad.size} entries). Remove or repair these rows."
+        )
+    return array
