@@ -1,0 +1,13 @@
+"""The paper's tables and figures: numbers and wiring, no mathematics."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from traceclass.experiments import mountain_car
+from traceclass.experiments.base import Config as Config
+from traceclass.experiments.base import Experiment as Experiment
+from traceclass.experiments.base import Result as Result
+
+EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
+    {experiment.name: experiment for experiment in (mountain_car.EXPERIMENT,)}
+)

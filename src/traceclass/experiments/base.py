@@ -1,0 +1,45 @@
+"""What an experiment is: a frozen configuration, a problem built from it, and results."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import pydantic
+import xarray as xr
+
+
+class Config(pydantic.BaseModel):
+    """Settings of one experiment; unknown names and wrong types are refused."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    seed: int = pydantic.Field(default=0, ge=0, description="seed of data, chains and rollouts")
+
+
+class Result(NamedTuple):
+    """What an experiment leaves behind: figures are drawn from these alone.
+
+    `numbers` is plain JSON; `trace` the recorded draws; `arrays` everything else that a figure
+    needs.
+    """
+
+    numbers: dict[str, Any]
+    trace: xr.DataTree
+    arrays: xr.Dataset
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """A named experiment with its presets.
+
+    `build` makes the problem from a configuration, cheaply, and raises ValueError or TypeError if
+    the settings make no sense; `run` does the work.
+    """
+
+    name: str
+    summary: str
+    presets: Mapping[str, Config]
+    build: Callable[[Any], Any]
+    run: Callable[[Any, Any, bool], Result]
