@@ -1,6 +1,6 @@
 """Bayesian inference of unknown functions with trace-class Gaussian priors.
 
-    prior -> values at points -> likelihood -> posterior -> kernel -> sample -> trace -> report
+prior -> values at points -> likelihood -> posterior -> kernel -> sample -> trace -> report
 """
 
 from traceclass import control as control

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
+from jax.core import Tracer
 
 
 def require_positive(value: float, name: str, why: str) -> float:
@@ -44,7 +44,7 @@ def per_layer(value: float | Sequence[float], num_layers: int, name: str) -> tup
 
 def require_finite(array: Any, name: str) -> Any:
     """`array` itself, if it holds no NaN and no infinity (unchecked while being traced)."""
-    if isinstance(array, jax.core.Tracer):
+    if isinstance(array, Tracer):
         return array
     bad = ~np.isfinite(np.asarray(array))
     if bad.any():

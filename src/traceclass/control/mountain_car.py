@@ -32,7 +32,9 @@ class Demonstrations(NamedTuple):
 
 
 @jax.jit
-def step(states: Float[Array, "*batch 2"], actions: Int[Array, "*batch"]) -> Float[Array, "*batch 2"]:
+def step(
+    states: Float[Array, "*batch 2"], actions: Int[Array, "*batch"]
+) -> Float[Array, "*batch 2"]:
     r"""One step of the dynamics.
 
         w' = clip(w + 0.001 (a - 1) - 0.0025 cos(3 x)),   x' = clip(x + w')
@@ -70,8 +72,8 @@ def initial_states(key: Key[Array, ""], num_episodes: int) -> Float[Array, "epis
 def expert(states: Float[Array, "*batch 2"]) -> Int[Array, "*batch"]:
     r"""The paper's closed-form expert: push right (2) if low <= w <= high, else left (0), with
 
-        low = min(-0.09 (x + 0.25)^2 + 0.03,  0.3 (x + 0.9)^4 - 0.008)
-        high = -0.07 (x + 0.38)^2 + 0.07
+    low = min(-0.09 (x + 0.25)^2 + 0.03,  0.3 (x + 0.9)^4 - 0.008)
+    high = -0.07 (x + 0.38)^2 + 0.07
     """
     x, w = states[..., 0], states[..., 1]
     low = jnp.minimum(-0.09 * (x + 0.25) ** 2 + 0.03, 0.3 * (x + 0.9) ** 4 - 0.008)

@@ -1,11 +1,11 @@
 """A run directory: plain JSON and netCDF files, complete or absent.
 
-    config.json    experiment, preset and every setting
-    versions.json  versions of Python and of the libraries, and the commit
-    results.json   the numbers
-    trace.nc       the recorded draws, as ArviZ reads them
-    arrays.nc      what else the figures need
-    figures/, report.html   drawn from the files above
+config.json    experiment, preset and every setting
+versions.json  versions of Python and of the libraries, and the commit
+results.json   the numbers
+trace.nc       the recorded draws, as ArviZ reads them
+arrays.nc      what else the figures need
+figures/, report.html   drawn from the files above
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ def _drive(posterior_run: Run, config: MountainCarConfig) -> dict[str, control.R
         "noisy_argmax": control.noisy_argmax_policy(mean, car.successors, noise=config.noise),
         "argmax": control.argmax_policy(mean, car.successors),
         "thompson": control.thompson_policy(posterior_run.posterior.prior, draws, car.successors),
-        "expert": lambda key, states: car.expert(states),
+        "expert": lambda _, states: car.expert(states),
     }
     starts = car.initial_states(keys.starts, config.num_episodes)
     return {
@@ -187,14 +187,15 @@ def _diagnostics(posterior_run: Run) -> dict[str, Any]:
     summary = posterior_run.summary()
     table = summary.table[summary.table["sd"] > 0]
     differences = table[table.index.str.startswith("value_difference")]
+    level: Any = table.loc["log_likelihood"]
     steps = posterior_run.num_chains * posterior_run.num_steps
     return {
         "acceptance_rate": posterior_run.acceptance_rate,
         "step_size": posterior_run.step_size,
         "rhat_value_differences": float(differences["r_hat"].max()),
         "ess_value_differences": float(differences["ess_bulk"].min()),
-        "rhat_log_likelihood": float(table.loc["log_likelihood", "r_hat"]),
-        "ess_log_likelihood": float(table.loc["log_likelihood", "ess_bulk"]),
+        "rhat_log_likelihood": float(level["r_hat"]),
+        "ess_log_likelihood": float(level["ess_bulk"]),
         "steps_per_second": steps / posterior_run.sampling_seconds,
         "stuck_chains": list(summary.stuck_chains),
         "warnings": list(summary.warnings),

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Key
 
 from traceclass.posterior import Posterior
@@ -50,7 +51,7 @@ class Kernel:
 
     def check_step_size(self, step_size: Any) -> None:
         """Refuse a step size outside (0, largest]; a traced one cannot be looked at."""
-        if isinstance(step_size, jax.core.Tracer):
+        if isinstance(step_size, Tracer):
             return
         if not 0 < float(step_size) <= self.largest_step_size:
             raise ValueError(

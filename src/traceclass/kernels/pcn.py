@@ -57,4 +57,3 @@ def pcn(posterior: Posterior, step_size: Any) -> Any:
     independent prior draws. Reference: Cotter, Roberts, Stuart & White, Stat. Sci. 2013.
     """
     return sampling_algorithm(partial(_init, posterior), partial(_step, posterior, step_size))
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from traceclass.validation import require_finite
 
 
+@runtime_checkable
 class PointLikelihood(Protocol):
     """Data that see a function only through its values at `points`."""
 
@@ -29,7 +30,8 @@ class Likelihood(eqx.Module):
 
     >>> import jax, jax.numpy as jnp, traceclass as tc
     >>> counts = jnp.array([3.0, 1.0])
-    >>> poisson = tc.Likelihood(jnp.array([[0.0], [1.0]]), lambda v: jnp.sum(counts * v - jnp.exp(v)))
+    >>> x = jnp.array([[0.0], [1.0]])
+    >>> poisson = tc.Likelihood(x, lambda v: jnp.sum(counts * v - jnp.exp(v)))
     >>> float(poisson.log_prob(jnp.zeros(2)))
     -2.0
     """
@@ -40,7 +42,7 @@ class Likelihood(eqx.Module):
 
     def __init__(
         self,
-        points: Float[Array, "points dim"],
+        points: Any,
         log_prob: Callable[[Array], Array],
         predict: Callable[[Array], Any] | None = None,
     ):

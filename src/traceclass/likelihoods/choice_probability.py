@@ -52,7 +52,7 @@ def _mills_polynomial(degree: int) -> tuple[float, ...]:
         y = _A * (1 + w) / (1 - w)
         return (y + _A) * 0.5 * erfcx(y / math.sqrt(2))
 
-    chebyshev = np.polynomial.chebyshev.chebinterpolate(scaled, degree)
+    chebyshev: np.ndarray = np.polynomial.chebyshev.chebinterpolate(scaled, degree)  # pyright: ignore[reportCallIssue, reportArgumentType]
     return tuple(np.polynomial.chebyshev.cheb2poly(chebyshev)[::-1].tolist())
 
 

@@ -16,7 +16,7 @@ from traceclass.validation import require_finite, require_positive
 class GaussianRegression(eqx.Module):
     r"""y_t = v(x_t) + e_t with e_t ~ N(0, noise^2), independent.
 
-        log p(y | v) = -sum_t (y_t - v(x_t))^2 / (2 noise^2) - n log(noise sqrt(2 pi))
+    log p(y | v) = -sum_t (y_t - v(x_t))^2 / (2 noise^2) - n log(noise sqrt(2 pi))
     """
 
     points: Float[Array, "points dim"]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
 from traceclass.validation import require_finite
@@ -32,27 +33,25 @@ class Prior(eqx.Module):
         """Length of a position z."""
 
     @abc.abstractmethod
-    def at(self, points: Float[Array, "points dim"]) -> Callable[[Array], Array]:
+    def at(self, points: ArrayLike) -> Callable[[Array], Array]:
         """The map z -> (v(x_1), ..., v(x_n)), with all that does not depend on z precomputed."""
 
     def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "*shape z"]:
         """Positions z ~ N(0, I), one for each entry of `shape`."""
         return jax.random.normal(key, (*shape, self.num_coordinates))
 
-    def evaluate(
-        self, z: Float[Array, " z"], x: Float[Array, "points dim"] | Float[Array, " dim"]
-    ) -> Float[Array, "*points"]:
+    def evaluate(self, z: Float[Array, " z"], x: ArrayLike) -> Float[Array, "*points"]:
         """The function of position z at one point x (d,) or at many (n, d)."""
         points = jnp.atleast_2d(jnp.asarray(x, dtype=float))
         values = self.at(points)(z)
         return values[0] if jnp.ndim(x) == 1 else values
 
-    def checked_points(self, points: Float[Array, "points dim"]) -> Float[Array, "points dim"]:
+    def checked_points(self, points: ArrayLike) -> Float[Array, "points dim"]:
         """`points` as a finite (n, d) array, or an error that says what is wrong with them."""
-        points = jnp.asarray(points, dtype=float)
-        if points.ndim != 2 or points.shape[1] != self.num_inputs:
+        array = jnp.asarray(points, dtype=float)
+        if array.ndim != 2 or array.shape[1] != self.num_inputs:
             raise ValueError(
                 f"{type(self).__name__} was made for num_inputs={self.num_inputs}, so points must "
-                f"have shape (n, {self.num_inputs}); got {points.shape}."
+                f"have shape (n, {self.num_inputs}); got {array.shape}."
             )
-        return require_finite(points, "points")
+        return require_finite(array, "points")

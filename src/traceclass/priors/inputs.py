@@ -15,7 +15,7 @@ Inputs = Callable[[Array], Array]
 class ScaleToBox(eqx.Module):
     r"""The affine map of the box [low, high] to [-1, 1]^d, with optional features appended.
 
-        s(x) = 2 (x - low) / (high - low) - 1,    x -> (s(x), features(s(x)))
+    s(x) = 2 (x - low) / (high - low) - 1,    x -> (s(x), features(s(x)))
     """
 
     low: tuple[float, ...] = eqx.field(static=True)

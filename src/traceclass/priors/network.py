@@ -11,6 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from traceclass.priors.activations import Activation, activation_named
@@ -44,7 +45,7 @@ class NetworkAtPoints(eqx.Module):
     def __call__(self, z: Float[Array, " z"]) -> Float[Array, " points"]:
         r"""Forward pass (eq. def:NNfunctions), one column a point.
 
-            f^(1) = b^(1) + W^(1) x,    f^(l) = b^(l) + W^(l) zeta(f^(l-1)),    v = f^(n+1)
+        f^(1) = b^(1) + W^(1) x,    f^(l) = b^(l) + W^(l) zeta(f^(l-1)),    v = f^(n+1)
         """
         # Columns, not rows: W @ h keeps the long axis (points) contiguous, which is two to three
         # times faster on a CPU for a batch of narrow networks.
@@ -109,10 +110,10 @@ class NetworkPrior(Prior):
             pieces.append(biases / scale.biases)
         return jnp.concatenate(pieces)
 
-    def at(self, points: Float[Array, "points dim"]) -> NetworkAtPoints:
+    def at(self, points: ArrayLike) -> NetworkAtPoints:
         """z -> values at `points`; scaling of the inputs and of the weights is done once, here."""
-        points = self.checked_points(points)
-        features = points if self.inputs is None else self.inputs(points)
+        checked = self.checked_points(points)
+        features = checked if self.inputs is None else self.inputs(checked)
         return NetworkAtPoints(features.T, self._scales(), self.activation)
 
     def _layer_sizes(self) -> list[tuple[int, int]]:

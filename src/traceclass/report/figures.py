@@ -30,7 +30,7 @@ _STYLE = {
 @contextmanager
 def figure(path: Path, width: float, height: float) -> Iterator[Figure]:
     """A figure of that size in inches, saved as PNG when the block ends."""
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(_STYLE):  # pyright: ignore[reportArgumentType]
         canvas = Figure(figsize=(width, height), layout="constrained")
         yield canvas
         path.parent.mkdir(parents=True, exist_ok=True)

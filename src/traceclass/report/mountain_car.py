@@ -134,7 +134,11 @@ def _draw_surface(path: Path, arrays: xr.Dataset) -> Path:
             strict=True,
         ):
             mesh = axes.pcolormesh(
-                arrays["position"], arrays["velocity"], arrays[name].T, cmap=colours, rasterized=True
+                arrays["position"],
+                arrays["velocity"],
+                arrays[name].T,
+                cmap=colours,
+                rasterized=True,
             )
             canvas.colorbar(mesh, ax=axes)
             _scatter_demonstrations(axes, arrays)
@@ -182,7 +186,7 @@ def _draw_policy(path: Path, arrays: xr.Dataset) -> Path:
 
 
 def _draw_differences(path: Path, trace: xr.DataTree, arrays: xr.Dataset) -> Path:
-    draws = trace["posterior"]["value_difference"].values
+    draws = trace["posterior"].to_dataset()["value_difference"].values
     draws = draws.reshape(-1, *draws.shape[2:])
     expert = arrays["test_expert"].values
     with figure(path, 10.5, 2.9) as canvas:
@@ -207,7 +211,9 @@ def _draw_differences(path: Path, trace: xr.DataTree, arrays: xr.Dataset) -> Pat
 def _draw_traces(path: Path, trace: xr.DataTree) -> Path:
     with figure(path, 8.4, 2.8) as canvas:
         axes = canvas.subplots()
-        axes.plot(trace["posterior"]["log_likelihood"].values.T, linewidth=0.7, alpha=0.8)
+        axes.plot(
+            trace["posterior"].to_dataset()["log_likelihood"].values.T, linewidth=0.7, alpha=0.8
+        )
         axes.set(xlabel="draw", ylabel="log-likelihood")
     return path
 

@@ -39,7 +39,7 @@ def terminal_summary(path: Path) -> tuple[Table, str]:
 
 
 def _report_of(stored: StoredRun) -> ModuleType:
-    name = stored.config.get("experiment")
+    name = str(stored.config.get("experiment"))
     if name not in _REPORTS:
         raise DirectoryError(f"{stored.path} holds a run of {name!r}, which has no report here.")
     return _REPORTS[name]

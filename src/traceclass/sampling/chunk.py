@@ -35,17 +35,17 @@ class Program(NamedTuple):
 class Chain(NamedTuple):
     """One chain between chunks; a run carries an array of them (leading axis chains)."""
 
-    index: Int[Array, ""]
+    number: Int[Array, ""]
     state: Any
     moments: dict[str, Moments]
 
 
 class Tally(NamedTuple):
-    """Sums over the steps of a chain."""
+    """Sums over the steps of a draw; JAX arrays in the program, NumPy arrays on the host."""
 
-    acceptance_rate: Float[Array, ""]
-    accepted: Int[Array, ""]
-    nonfinite: Int[Array, ""]
+    acceptance_rate: Any
+    accepted: Any
+    nonfinite: Any
 
 
 class Schedule(NamedTuple):
@@ -67,13 +67,13 @@ def start(
 ) -> tuple[Chain, Array]:
     """Chains at prior draws of finite log-likelihood, after at most 100 tries each, and that."""
 
-    def find(index: Array) -> tuple[Chain, Array]:
-        chain_key = jax.random.fold_in(key, index)
+    def find(number: Array) -> tuple[Chain, Array]:
+        chain_key = jax.random.fold_in(key, number)
 
-        def attempt(tries: Array) -> Array:
+        def attempt(tries: Any) -> Array:
             return posterior.prior.sample(jax.random.fold_in(chain_key, tries))
 
-        def hopeless(carry: tuple[Array, Array]) -> Array:
+        def hopeless(carry: Any) -> Any:
             tries, position = carry
             bad = ~jnp.isfinite(posterior.log_likelihood(position))
             return bad & (tries < MAX_START_TRIES)
@@ -81,7 +81,7 @@ def start(
         _, position = jax.lax.while_loop(
             hopeless, lambda carry: (carry[0] + 1, attempt(carry[0] + 1)), (0, attempt(0))
         )
-        return _chain(program, posterior, step_size, index, position)
+        return _chain(program, posterior, step_size, number, position)
 
     return jax.vmap(find)(jnp.arange(num_chains))
 
@@ -99,13 +99,13 @@ def start_at(
 
 
 def _chain(
-    program: Program, posterior: Posterior, step_size: Array, index: Array, position: Array
+    program: Program, posterior: Posterior, step_size: Array, number: Array, position: Array
 ) -> tuple[Chain, Array]:
     algorithm = program.kernel(posterior, step_size)
     moments = {
         name: no_moments(_shape_of(functional, position)) for name, functional in program.moments
     }
-    chain = Chain(index, algorithm.init(position), moments)
+    chain = Chain(number, algorithm.init(position), moments)
     return chain, posterior.log_likelihood(position)
 
 
@@ -150,7 +150,7 @@ def _advance_chain(
     chain: Chain,
 ) -> tuple[Chain, Tally, PyTree]:
     algorithm = program.kernel(posterior, step_size)
-    chain_key = jax.random.fold_in(key, chain.index)
+    chain_key = jax.random.fold_in(key, chain.number)
 
     def one_step(step: Array, carry: tuple[Any, Tally]) -> tuple[Any, Tally]:
         state, tally = carry

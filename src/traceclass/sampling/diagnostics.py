@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,12 +43,12 @@ class Summary:
 
 def summarise(run: Run) -> Summary:
     """Diagnostics of a run, the stuck chains named rather than averaged away."""
-    import arviz_stats
+    from arviz_stats.summary import summary
 
     stuck = tuple(int(i) for i in np.flatnonzero(run.num_accepted == 0))
     with np.errstate(invalid="ignore", divide="ignore"):
         # ArviZ warns of constant draws; they are reported below, chain by chain.
-        table = arviz_stats.summary(run.to_arviz(), round_to="none")
+        table: Any = summary(run.to_arviz(), round_to="none")  # pyright: ignore[reportArgumentType]
     if stuck:
         table["r_hat"] = np.inf
         table[["ess_bulk", "ess_tail"]] = np.nan
@@ -71,7 +71,7 @@ def _warnings(run: Run, table: pd.DataFrame, stuck: tuple[int, ...]) -> list[str
             f"chain {chains} never moved in {run.num_steps} steps; its draws are one point. "
             "Use a smaller step size or a longer warm-up."
         )
-    worst = table["r_hat"].max()
+    worst = float(table["r_hat"].max())  # pyright: ignore[reportArgumentType]
     if not stuck and worst > LARGEST_RHAT:
         warnings.append(
             f"R-hat is {worst:.2f} for {table['r_hat'].idxmax()}: the chains have not mixed. Run "

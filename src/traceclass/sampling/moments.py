@@ -10,9 +10,9 @@ from jaxtyping import Array, Float, Int
 
 
 class Moments(NamedTuple):
-    """Count n, mean, and sum of squared deviations m2 of the draws so far."""
+    """Number n, mean, and sum of squared deviations m2 of the draws so far."""
 
-    count: Int[Array, "*chains"]
+    num_draws: Int[Array, "*chains"]
     mean: Float[Array, "*chains_and_shape"]
     m2: Float[Array, "*chains_and_shape"]
 
@@ -24,14 +24,14 @@ def no_moments(like: Array) -> Moments:
 
 def add_draw(moments: Moments, value: Array) -> Moments:
     r"""mean' = mean + (x - mean)/n,  m2' = m2 + (x - mean)(x - mean')."""
-    count = moments.count + 1
-    mean = moments.mean + (value - moments.mean) / count
-    return Moments(count, mean, moments.m2 + (value - moments.mean) * (value - mean))
+    n = moments.num_draws + 1
+    mean = moments.mean + (value - moments.mean) / n
+    return Moments(n, mean, moments.m2 + (value - moments.mean) * (value - mean))
 
 
 def pooled(moments: Moments) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation over all chains (leading axis) and draws."""
-    count = np.asarray(moments.count, dtype=np.float64)
+    count = np.asarray(moments.num_draws, dtype=np.float64)
     mean = np.asarray(moments.mean, dtype=np.float64)
     m2 = np.asarray(moments.m2, dtype=np.float64)
     weights = count / count.sum()

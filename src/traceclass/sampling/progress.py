@@ -134,8 +134,8 @@ def duration(seconds: float) -> str:
 
 def ess_so_far(draws: np.ndarray) -> float | None:
     """Bulk effective sample size of one scalar functional (chains, draws), once it is defined."""
-    from arviz_stats.base import array_stats
+    from arviz_stats.base.array import array_stats
 
     if draws.shape[1] < 4 or not np.isfinite(draws).all():
         return None
-    return float(array_stats.ess(draws.astype(np.float64)))
+    return float(np.asarray(array_stats.ess(draws.astype(np.float64))))

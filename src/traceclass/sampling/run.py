@@ -124,9 +124,7 @@ class Run:
             )
             for i in range(0, len(points), batch)
         ]
-        return Prediction(
-            *(np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
-        )
+        return Prediction(*(np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)))
 
     def mean_function(self) -> Callable[[Float[Array, "points dim"]], Float[Array, " points"]]:
         """The posterior mean of the function, as a JAX function of points (n, d)."""
@@ -146,5 +144,5 @@ def _values(values_of: Callable[[Array], Array], positions: Array) -> Float[Arra
 
 
 def _statistics(values: Array, quantiles: Sequence[float]) -> tuple[np.ndarray, ...]:
-    values = np.asarray(values, dtype=np.float64)
-    return values.mean(axis=0), values.std(axis=0, ddof=1), np.quantile(values, quantiles, axis=0)
+    draws = np.asarray(values, dtype=np.float64)
+    return draws.mean(axis=0), draws.std(axis=0, ddof=1), np.quantile(draws, quantiles, axis=0)

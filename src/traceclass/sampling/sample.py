@@ -112,10 +112,12 @@ class _Sampling:
         self.step_size = self.adaptation.step_size if self.adaptation else float(step_size)
         self.num_chains, self.num_samples = num_chains, num_samples
         self.num_warmup, self.thin, self.seed = num_warmup, thin, seed
-        shapes = _check_functionals(posterior, record | moments)
+        shapes = _check_functionals(posterior, {**record, **moments})
         bytes_per_draw = _bytes_per_draw(posterior, shapes, record, store_positions) * num_chains
         _check_memory(bytes_per_draw * num_samples, store_positions)
-        self.chunk_size = chunk_size and require_count(chunk_size, "chunk_size", "Chunks hold draws.")
+        self.chunk_size = chunk_size and require_count(
+            chunk_size, "chunk_size", "Chunks hold draws."
+        )
         fitting = max(1, _MAX_BYTES_PER_CHUNK // bytes_per_draw)
         self.program = Program(
             kernel,

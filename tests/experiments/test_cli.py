@@ -1,0 +1,171 @@
+"""The command line as a user meets it: a run, its report, and one line for every mistake."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import xarray as xr
+
+TINY = ["--set", "num_warmup=40", "--set", "num_samples=8", "--set", "thin=5",
+        "--set", "num_chains=2", "--set", "num_episodes=4", "--set", "grid=5",
+        "--set", "max_steps=20"]  # fmt: skip
+FILES = {"config.json", "versions.json", "results.json", "trace.nc", "arrays.nc", "report.html"}
+FIGURES = {"value.png", "policy.png", "differences.png", "steps.png", "log_likelihood.png"}
+
+
+def traceclass(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error::UserWarning", "-m", "traceclass.cli"]
+    return subprocess.run(
+        [*command, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    folder = tmp_path_factory.mktemp("cli")
+    answer = traceclass("run", "mountain-car", "--seed", 3, "--out", "a/run", *TINY, cwd=folder)
+    assert answer.returncode == 0, answer.stderr
+    return folder / "a" / "run", answer
+
+
+def test_a_run_directory_is_complete(finished):
+    path, _ = finished
+    assert {p.name for p in path.iterdir()} == FILES | {"figures"}
+    assert {p.name for p in (path / "figures").iterdir()} == FIGURES
+    config = json.loads((path / "config.json").read_text())
+    assert config["experiment"] == "mountain-car"
+    assert config["settings"]["seed"] == 3
+    assert config["settings"]["num_samples"] == 8
+    results = json.loads((path / "results.json").read_text())
+    assert results["policies"]["noisy_argmax"]["paper_failures_of_100"] == 23
+    assert results["policies"]["noisy_argmax"]["episodes"] == 4
+    trace = xr.load_datatree(path / "trace.nc", engine="h5netcdf")
+    assert trace["posterior"]["value_difference"].shape == (2, 8, 5, 3)
+    versions = json.loads((path / "versions.json").read_text())
+    assert re.fullmatch(r"\d+\.\d+.*", versions["jax"])
+    with h5py.File(path / "trace.nc") as file:
+        assert "posterior" in file
+
+
+def test_output_to_a_pipe_is_plain(finished):
+    _, answer = finished
+    assert "\x1b" not in answer.stdout + answer.stderr
+    assert "\r" not in answer.stdout + answer.stderr
+    assert "23 of 100" in answer.stdout
+    assert "report.html" in answer.stdout
+    assert len(answer.stderr.splitlines()) <= 2
+
+
+def test_the_report_needs_no_other_file(finished):
+    path, _ = finished
+    page = (path / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == len(FIGURES)
+    assert not re.search(r'(src|href)="(?!data:)', page)
+
+
+def test_report_draws_the_same_page_from_the_stored_files(finished):
+    path, _ = finished
+    before = (path / "report.html").read_text()
+    (path / "report.html").unlink()
+    (path / "figures" / "value.png").unlink()
+    answer = traceclass("report", path, cwd=path)
+    assert answer.returncode == 0, answer.stderr
+    assert (path / "report.html").read_text() == before
+
+
+def test_same_seed_gives_the_same_numbers(finished, tmp_path):
+    path, _ = finished
+    traceclass("run", "mountain-car", "--seed", 3, "--out", "again", *TINY, cwd=tmp_path)
+    first, second = (
+        xr.load_datatree(p / "trace.nc", engine="h5netcdf") for p in (path, tmp_path / "again")
+    )
+    np.testing.assert_array_equal(
+        first["posterior"]["value_difference"], second["posterior"]["value_difference"]
+    )
+
+
+def test_list_names_experiments_presets_and_settings(tmp_path):
+    answer = traceclass("list", cwd=tmp_path)
+    assert answer.returncode == 0
+    for word in ("mountain-car", "quick:", "paper:", "alpha=1.5", "num_demonstrations=50"):
+        assert word in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "mountain-bike"], "unknown experiment 'mountain-bike'; there is mountain-car"),
+        (["run", "mountain-car", "--preset", "slow"], "unknown preset 'slow'"),
+        (["run", "mountain-car", "--set", "wdith=10"], "unknown setting 'wdith'"),
+        (["run", "mountain-car", "--set", "alpha"], "--set takes KEY=VALUE, got 'alpha'"),
+        (["run", "mountain-car", "--set", "alpha=big"], "setting alpha='big'"),
+        (["run", "mountain-car", "--set", "num_chains=2.5"], "setting num_chains=2.5"),
+        (["run", "mountain-car", "--set", "num_chains=0"], "setting num_chains=0"),
+        (["run", "mountain-car", "--set", "alpha=1"], "alpha > 1, got 1.0"),
+        (["run", "mountain-car", "--set", "alpha=NaN"], "setting alpha=nan"),
+        (["run", "mountain-car", "--set", "widths=[]"], "at least one hidden layer"),
+        (["run", "mountain-car", "--set", "widths=10,0"], "widths[1] must be at least 1, got 0"),
+        (["run", "mountain-car", "--set", "weight_variance=0"], "weight_variance must be positive"),
+        (["run", "mountain-car", "--set", "noise=-0.1"], "noise must be positive"),
+        (["run", "mountain-car", "--set", "step_size=2"], "step size in (0, 1], got 2.0"),
+        (["run", "mountain-car", "--set", "activation=swish"], "unknown activation 'swish'"),
+        (["run", "mountain-car", "--seed", "-1"], "setting seed=-1"),
+        (["run", "mountain-car", "--out", "file/x"], "cannot write"),
+        (["run", "mountain-car", "--out", "file"], "file is not a directory"),
+        (["run", "mountain-car", "--out", "/proc/run"], "cannot write to /proc"),
+        (["run", "mountain-car", "--out", "full"], "holds no run; it is left as it is"),
+        (["report", "nowhere"], "nowhere is not a directory"),
+        (["report", "full"], "not a finished run: config.json, versions.json"),
+    ],
+)  # fmt: skip
+def test_mistakes_end_in_one_line_and_write_nothing(arguments, words, tmp_path):
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "note").write_text("kept")
+    before = sorted(tmp_path.rglob("*"))
+    answer = traceclass(*arguments, cwd=tmp_path)
+    assert answer.returncode == 2, answer.stderr
+    assert words in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
+    assert answer.stdout == ""
+    assert sorted(tmp_path.rglob("*")) == before
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_a_run_is_not_overwritten_unless_told(finished):
+    path, _ = finished
+    before = (path / "results.json").read_text()
+    arguments = ["run", "mountain-car", "--out", path, "--seed", 4, *TINY]
+    answer = traceclass(*arguments, cwd=path)
+    assert answer.returncode == 2
+    assert "already holds a run" in answer.stderr
+    assert (path / "results.json").read_text() == before
+    answer = traceclass(*arguments, "--overwrite", "--quiet", cwd=path.parent)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stderr == ""
+    assert json.loads((path / "config.json").read_text())["settings"]["seed"] == 4
+    assert [p.name for p in path.parent.iterdir()] == ["run"]
+
+
+def test_a_damaged_run_is_named(finished, tmp_path):
+    path, _ = finished
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name in FILES:
+        (copy / name).write_bytes((path / name).read_bytes())
+    (copy / "results.json").write_text("{")
+    answer = traceclass("report", copy, cwd=tmp_path)
+    assert answer.returncode == 2
+    assert "copy cannot be read" in answer.stderr
+    (copy / "results.json").write_bytes((path / "results.json").read_bytes())
+    (copy / "trace.nc").write_bytes(b"not netCDF")
+    answer = traceclass("report", copy, cwd=tmp_path)
+    assert answer.returncode == 2
+    assert len(answer.stderr.splitlines()) == 1

@@ -1,0 +1,161 @@
+"""pCN: prior invariance, the closed form, failures of the likelihood, BlackJAX's driver."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import blackjax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from linear import CosinePrior, linear_gaussian
+
+import traceclass as tc
+from traceclass.kernels.base import accept_or_reject, kernel, sampling_algorithm, standard_normal
+from traceclass.kernels.pcn import PCNState
+
+POINT = np.zeros((1, 1))
+
+
+def flat(prior: tc.Prior) -> tc.Posterior:
+    return tc.Posterior(prior, tc.Likelihood(POINT, lambda v: 0.0 * jnp.sum(v)))
+
+
+def test_flat_likelihood_accepts_everything_and_keeps_the_prior():
+    """200,000 coordinates after 30 steps; mean and variance within 5 standard errors."""
+    prior = tc.TraceClassNetwork(num_inputs=1, widths=(50, 50))
+    run = tc.sample(
+        flat(prior), tc.pcn, step_size=0.4, num_chains=80, num_warmup=0, num_samples=1, thin=30,
+        progress=False,
+    )  # fmt: skip
+    assert run.acceptance_rate == 1.0
+    assert (run.num_accepted == 30).all()
+    z = run.positions[:, 0]
+    assert z.size > 200_000
+    assert abs(z.mean()) < 5 / np.sqrt(z.size)
+    assert abs(z.var() - 1) < 5 * np.sqrt(2 / z.size)
+
+
+def test_the_cached_log_likelihood_is_that_of_the_position():
+    posterior, _, _ = linear_gaussian()
+    algorithm = tc.pcn(posterior, 0.5)
+    state = algorithm.init(posterior.prior.sample(jax.random.key(0)))
+    step = jax.jit(algorithm.step)
+    outcomes = set()
+    for i in range(60):
+        state, info = step(jax.random.key(i), state)
+        outcomes.add(bool(info.is_accepted))
+        assert float(state.log_likelihood) == pytest.approx(
+            float(posterior.log_likelihood(state.position)), rel=1e-5
+        )
+    assert outcomes == {True, False}
+
+
+def test_beta_one_proposes_independent_prior_draws():
+    algorithm = tc.pcn(flat(CosinePrior()), 1.0)
+    far = algorithm.init(jnp.full(6, 1e6))
+    near = algorithm.init(jnp.zeros(6))
+    key = jax.random.key(3)
+    np.testing.assert_array_equal(algorithm.step(key, far)[0].position,
+                                  algorithm.step(key, near)[0].position)  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", [jnp.nan, -jnp.inf, jnp.inf])
+def test_a_failing_likelihood_is_rejected_and_flagged(bad):
+    posterior = tc.Posterior(CosinePrior(), tc.Likelihood(POINT, lambda v: jnp.sum(v) * 0 + bad))
+    algorithm = tc.pcn(posterior, 0.5)
+    state = PCNState(jnp.zeros(6), jnp.zeros(()))
+    after, info = algorithm.step(jax.random.key(0), state)
+    np.testing.assert_array_equal(after.position, state.position)
+    assert float(after.log_likelihood) == 0.0
+    assert not bool(info.is_accepted)
+    assert bool(info.is_nonfinite)
+    assert float(info.acceptance_rate) == 0.0
+
+
+@pytest.mark.parametrize("step_size", [0.0, -0.1, 1.5, float("nan")])
+def test_step_size_outside_its_range_is_refused(step_size):
+    posterior, _, _ = linear_gaussian()
+    with pytest.raises(ValueError, match=r"pcn needs a step size in \(0, 1\]"):
+        tc.pcn(posterior, step_size)
+
+
+def test_runs_in_blackjax_driver():
+    posterior, mean, _ = linear_gaussian()
+    algorithm = tc.pcn(posterior, 0.5)
+    _, history = blackjax.util.run_inference_algorithm(
+        rng_key=jax.random.key(0),
+        inference_algorithm=algorithm,
+        num_steps=4000,
+        initial_position=jnp.asarray(mean),
+        transform=lambda state, info: (state.position, info.is_accepted),
+    )
+    positions, accepted = history
+    assert positions.shape == (4000, 6)
+    assert 0.05 < float(accepted.mean()) < 0.95
+
+
+def closed_form_scores(factory, step_size: float, seed: int) -> np.ndarray:
+    """z-scores of posterior mean, variances and mean log-likelihood, one value a chain.
+
+    400 independent chains; each is averaged over its draws, so the scores need no
+    autocorrelation estimate.
+    """
+    posterior, mean, covariance = linear_gaussian()
+    run = tc.sample(
+        posterior, factory, step_size=step_size, num_chains=400, num_warmup=400, num_samples=150,
+        thin=4, seed=seed, progress=False,
+    )  # fmt: skip
+    basis = np.asarray(posterior.values_of.basis, dtype=np.float64)
+    residual = np.asarray(posterior.likelihood.observations) - basis @ mean
+    noise = posterior.likelihood.noise
+    squares = residual @ residual + np.trace(basis @ covariance @ basis.T)
+    level = -0.5 * squares / noise**2 - len(residual) * np.log(noise * np.sqrt(2 * np.pi))
+    estimates = np.concatenate(
+        [
+            run.positions.mean(axis=1),
+            ((run.positions - mean) ** 2).mean(axis=1),
+            run.draws["log_likelihood"].mean(axis=1)[:, None],
+        ],
+        axis=1,
+    )
+    exact = np.concatenate([mean, np.diag(covariance), [level]])
+    errors = estimates.std(axis=0, ddof=1) / np.sqrt(len(estimates))
+    return np.abs(estimates.mean(axis=0) - exact) / errors
+
+
+def test_linear_gaussian_posterior_is_the_closed_form():
+    """13 scores below 5: false alarm below 1e-5."""
+    assert closed_form_scores(tc.pcn, 0.5, seed=0).max() < 5
+
+
+def _faulty_step(posterior, beta, key, state, *, fault):
+    """pCN with one mistake."""
+    key_noise, key_accept = jax.random.split(key)
+    xi = standard_normal(key_noise, state.position)
+    shrink = 1 - beta**2 if fault == "no square root" else jnp.sqrt(1 - beta**2)
+    position = shrink * state.position + beta * xi
+    proposal = PCNState(position, posterior.log_likelihood(position))
+    ratio = proposal.log_likelihood - state.log_likelihood
+    if fault == "tempered by 5 %":
+        ratio = 0.95 * ratio
+    if fault == "prior counted twice":
+        ratio += 0.5 * (jnp.sum(state.position**2) - jnp.sum(position**2))
+    if fault == "stale log-likelihood":
+        proposal = PCNState(position, state.log_likelihood)
+    return accept_or_reject(key_accept, ratio, proposal, state)
+
+
+@pytest.mark.parametrize(
+    "fault", ["no square root", "tempered by 5 %", "prior counted twice", "stale log-likelihood"]
+)
+def test_the_closed_form_catches_a_fault(fault):
+    @kernel(target_acceptance=0.2, first_step_size=0.5, largest_step_size=1.0)
+    def faulty(posterior, step_size):
+        right = tc.pcn(posterior, step_size)
+        return sampling_algorithm(
+            right.init, partial(_faulty_step, posterior, step_size, fault=fault)
+        )
+
+    assert closed_form_scores(faulty, 0.5, seed=0).max() > 5

@@ -1,0 +1,211 @@
+"""tc.sample: reproducible, compiled once, adapted, recorded, and honest about failures."""
+
+from __future__ import annotations
+
+import blackjax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from linear import CosinePrior, linear_gaussian
+
+import traceclass as tc
+from traceclass.kernels.base import Kernel
+
+QUICK = {"num_chains": 4, "num_warmup": 100, "num_samples": 24, "thin": 3, "progress": False}
+
+
+def quick(**changes) -> tc.Run:
+    posterior, _, _ = linear_gaussian()
+    settings = QUICK | {"step_size": 0.3, "seed": 1}
+    return tc.sample(posterior, tc.pcn, **(settings | changes))
+
+
+@pytest.mark.parametrize("step_size", [0.3, "adapt"])
+def test_draws_do_not_depend_on_chunks(step_size):
+    whole = quick(step_size=step_size)
+    for chunk_size in (1, 5, 24):
+        run = quick(step_size=step_size, chunk_size=chunk_size)
+        np.testing.assert_array_equal(run.positions, whole.positions)
+        np.testing.assert_array_equal(run.acceptance, whole.acceptance)
+        np.testing.assert_array_equal(run.draws["log_likelihood"], whole.draws["log_likelihood"])
+
+
+def test_same_seed_same_draws_other_seed_other_draws():
+    np.testing.assert_array_equal(quick().positions, quick().positions)
+    assert not np.array_equal(quick().positions, quick(seed=2).positions)
+
+
+def test_chains_are_spread_over_devices_and_differ():
+    assert len(jax.devices()) == 2
+    run = quick()
+    assert len({chain.tobytes() for chain in run.positions}) == 4
+
+
+def test_thinning_keeps_every_third_state():
+    """Keys follow the global step, so the thinned run is a subset of the full one."""
+    every = quick(thin=1, num_samples=72)
+    np.testing.assert_array_equal(every.positions[:, 2::3], quick(thin=3).positions)
+
+
+def test_the_program_is_traced_once():
+    """Warm-up windows, adaptation, chunks of several sizes: one trace of the kernel's step."""
+    traces = []
+
+    def counting(posterior, step_size):
+        algorithm = tc.pcn.build(posterior, step_size)
+
+        def step(key, state):
+            traces.append("step")
+            return algorithm.step(key, state)
+
+        return algorithm._replace(step=step)
+
+    counted = Kernel(counting, 0.234, 0.1, 1.0)
+    posterior, _, _ = linear_gaussian()
+    settings = QUICK | {"num_warmup": 205, "num_samples": 37}
+    tc.sample(posterior, counted, step_size="adapt", **settings)
+    assert traces == ["step"]
+    tc.sample(posterior, counted, step_size="adapt", seed=5, **settings)
+    assert traces == ["step"]
+
+
+@pytest.mark.parametrize("width", [10, 60])
+def test_adaptation_meets_its_target(width):
+    x = np.linspace(-1, 1, 20)[:, None]
+    prior = tc.TraceClassNetwork(num_inputs=1, widths=(width, width))
+    posterior = tc.Posterior(prior, tc.GaussianRegression(x, np.sin(3 * x[:, 0]), noise=0.1))
+    run = tc.sample(posterior, tc.pcn, num_chains=4, num_samples=200, thin=20, progress=False)
+    assert run.acceptance_rate == pytest.approx(tc.pcn.target_acceptance, abs=0.05)
+    assert 0 < run.step_size < 1
+
+
+def test_adaptation_of_a_flat_likelihood_stops_at_the_largest_step():
+    posterior = tc.Posterior(
+        CosinePrior(), tc.Likelihood(np.zeros((1, 1)), lambda v: 0.0 * jnp.sum(v))
+    )
+    run = tc.sample(posterior, tc.pcn, **(QUICK | {"num_warmup": 2000}))
+    assert run.step_size == 1.0
+
+
+def test_recorded_functionals_and_moments_are_those_of_the_positions():
+    def square(z):
+        return z**2
+
+    def first(z):
+        return z[0]
+
+    run = quick(record={"first": first}, moments={"square": square, "first": first})
+    np.testing.assert_array_equal(run.draws["first"], run.positions[..., 0])
+    mean, sd = run.moments("square")
+    flat = run.flat_positions().astype(float) ** 2
+    np.testing.assert_allclose(mean, flat.mean(axis=0), rtol=1e-4)
+    np.testing.assert_allclose(sd, flat.std(axis=0, ddof=1), rtol=1e-4)
+    assert run.moments("first")[0].shape == ()
+    with pytest.raises(KeyError, match="known: square, first"):
+        run.moments("cube")
+
+
+def test_without_positions_the_rest_stays():
+    run = quick(store_positions=False)
+    assert run.positions is None
+    np.testing.assert_array_equal(run.draws["log_likelihood"], quick().draws["log_likelihood"])
+    with pytest.raises(ValueError, match="kept no positions"):
+        run.predict(np.zeros((1, 1)))
+
+
+def test_initial_positions_are_where_chains_start():
+    start = np.full((4, 6), 0.25)
+    run = quick(initial_positions=start, num_warmup=0, num_samples=1, thin=1, step_size=1e-6)
+    np.testing.assert_allclose(run.positions[:, 0], start, atol=1e-4)
+
+
+def test_double_precision_where_asked(x64):
+    run = quick()
+    assert run.positions.dtype == np.float64
+    assert run.draws["log_likelihood"].dtype == np.float64
+
+
+def test_blackjax_nuts_runs_in_our_driver():
+    """BlackJAX's kernel, our chunks: the closed-form mean within 5 standard errors of chains."""
+    posterior, mean, _ = linear_gaussian()
+
+    def nuts(posterior, step_size):
+        return blackjax.nuts(posterior.logdensity, step_size, jnp.ones(6))
+
+    run = tc.sample(
+        posterior, nuts, step_size=0.3, num_chains=40, num_warmup=50, num_samples=40, thin=2,
+        progress=False,
+    )  # fmt: skip
+    by_chain = run.positions.mean(axis=1)
+    error = by_chain.std(axis=0, ddof=1) / np.sqrt(40)
+    assert (np.abs(by_chain.mean(axis=0) - mean) < 5 * error).all()
+    levels = jax.vmap(jax.vmap(posterior.log_likelihood))(jnp.asarray(run.positions))
+    np.testing.assert_allclose(run.draws["log_likelihood"], levels, rtol=1e-4)
+
+
+def test_nonfinite_likelihood_is_rejected_and_counted():
+    """NaN on half of the space: no draw lies there, and the count is reported."""
+    posterior = tc.Posterior(
+        CosinePrior(),
+        tc.Likelihood(np.zeros((1, 1)), lambda v: jnp.where(v[0] > 0, 0.0, jnp.nan)),
+    )
+    run = tc.sample(posterior, tc.pcn, step_size=0.7, **QUICK)
+    values = jax.vmap(posterior.values_of)(jnp.asarray(run.flat_positions()))
+    assert float(values.min()) > 0
+    assert run.num_nonfinite.sum() > 0
+    assert "NaN or infinite at" in str(run.summary())
+
+
+def test_a_hopeless_start_ends_in_one_clear_sentence():
+    posterior = tc.Posterior(
+        CosinePrior(), tc.Likelihood(np.zeros((1, 1)), lambda v: v[0] * jnp.nan)
+    )
+    with pytest.raises(ValueError, match=r"chain 0 cannot start.*nan at 100 prior draws in a row"):
+        tc.sample(posterior, tc.pcn, step_size=0.5, **QUICK)
+    with pytest.raises(ValueError, match="at its initial position"):
+        tc.sample(posterior, tc.pcn, step_size=0.5, initial_positions=np.zeros((4, 6)), **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"num_chains": 0}, "num_chains must be at least 1, got 0"),
+        ({"num_samples": 0}, "num_samples must be at least 1"),
+        ({"thin": 0}, "thin must be at least 1"),
+        ({"num_warmup": -1}, "num_warmup must be at least 0"),
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"chunk_size": -1}, "chunk_size must be at least 1"),
+        ({"step_size": 2.0}, r"pcn needs a step size in \(0, 1\], got 2.0"),
+        ({"step_size": "fast"}, "a number or \"adapt\", got 'fast'"),
+        ({"step_size": "adapt", "num_warmup": 5}, "needs num_warmup >= 20, got 5"),
+        ({"record": {"position": lambda z: z}}, "'position' is kept by every run"),
+        ({"initial_positions": np.zeros((3, 6))}, r"\(4, 6\), got \(3, 6\)"),
+        ({"num_samples": 10**12}, "GiB .* more than half of this machine's memory"),
+    ],
+)
+def test_bad_arguments_are_explained(changes, words):
+    with pytest.raises(ValueError, match=words):
+        quick(**changes)
+
+
+def test_a_foreign_kernel_needs_a_step_size():
+    posterior, _, _ = linear_gaussian()
+    with pytest.raises(ValueError, match="needs a kernel of traceclass"):
+        tc.sample(posterior, lambda p, s: tc.pcn(p, s), **QUICK)
+
+
+def test_functionals_return_one_array():
+    with pytest.raises(TypeError, match="'pair' must return one array"):
+        quick(record={"pair": lambda z: (z, z)})
+
+
+def test_a_run_is_cached_by_structure_not_by_data():
+    """A second posterior of the same shapes needs no second compilation."""
+    first, _, _ = linear_gaussian(noise=0.3)
+    second = eqx.tree_at(lambda p: p.likelihood.observations, first, jnp.zeros(8))
+    slow = tc.sample(first, tc.pcn, step_size=0.31, **QUICK)
+    fast = tc.sample(second, tc.pcn, step_size=0.31, **QUICK)
+    assert not np.array_equal(slow.positions, fast.positions)
+    assert fast.compile_seconds < 0.5 * slow.compile_seconds

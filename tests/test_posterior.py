@@ -1,0 +1,43 @@
+"""The posterior joins prior and likelihood and differentiates the two."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import traceclass as tc
+
+
+def problem() -> tc.Posterior:
+    x = np.linspace(-1, 1, 5)[:, None]
+    prior = tc.TraceClassNetwork(num_inputs=1, widths=(6, 5))
+    return tc.Posterior(prior, tc.GaussianRegression(x, np.cos(x[:, 0]), noise=0.3))
+
+
+def test_log_likelihood_is_that_of_the_values():
+    posterior = problem()
+    z = posterior.prior.sample(jax.random.key(0))
+    values = posterior.prior.evaluate(z, posterior.likelihood.points)
+    expected = posterior.likelihood.log_prob(values)
+    np.testing.assert_allclose(posterior.log_likelihood(z), expected, rtol=1e-6)
+    np.testing.assert_allclose(posterior.logdensity(z), expected - 0.5 * jnp.sum(z**2), rtol=1e-6)
+
+
+def test_gradient_matches_differences(x64):
+    posterior = problem()
+    z = posterior.prior.sample(jax.random.key(1))
+    level, gradient = posterior.log_likelihood_and_gradient(z)
+    np.testing.assert_allclose(level, posterior.log_likelihood(z), rtol=1e-12)
+    h = 1e-6
+    for i in range(0, z.size, 7):
+        shift = jnp.zeros_like(z).at[i].set(h)
+        ends = posterior.log_likelihood(z + shift) - posterior.log_likelihood(z - shift)
+        assert float(gradient[i]) == pytest.approx(float(ends / (2 * h)), rel=1e-5, abs=1e-6)
+
+
+def test_points_of_another_dimension_are_refused():
+    prior = tc.TraceClassNetwork(num_inputs=3, widths=(2,))
+    with pytest.raises(ValueError, match=r"num_inputs=3.*got \(1, 2\)"):
+        tc.Posterior(prior, tc.GaussianRegression(np.zeros((1, 2)), np.zeros(1), noise=1.0))
