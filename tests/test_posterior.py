@@ -25,6 +25,19 @@ def test_log_likelihood_is_that_of_the_values():
     np.testing.assert_allclose(posterior.logdensity(z), expected - 0.5 * jnp.sum(z**2), rtol=1e-6)
 
 
+def test_methods_compile_with_plain_jax():
+    posterior = problem()
+    z = posterior.prior.sample(jax.random.key(0))
+    np.testing.assert_allclose(
+        jax.jit(posterior.log_likelihood)(z), posterior.log_likelihood(z), rtol=1e-6
+    )
+    np.testing.assert_allclose(jax.jit(posterior.values_of)(z), posterior.values_of(z), rtol=1e-6)
+    x = jnp.zeros((2, 1))
+    np.testing.assert_allclose(
+        jax.jit(posterior.prior.evaluate)(z, x), posterior.prior.evaluate(z, x), rtol=1e-6
+    )
+
+
 def test_gradient_matches_differences(x64):
     posterior = problem()
     z = posterior.prior.sample(jax.random.key(1))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from traceclass.likelihoods.base import PointLikelihood
+from traceclass.module import Module
 from traceclass.priors.base import Prior
 
 
-class Posterior(eqx.Module):
+class Posterior(Module):
     r"""The measure with density exp(l(z)) / Z with respect to the prior N(0, I) of z.
 
         l(z) = log p(data | v(x_1; z), ..., v(x_n; z)),   x_i the likelihood's points

@@ -12,6 +12,9 @@ import h5py
 import numpy as np
 import pytest
 import xarray as xr
+from typer.testing import CliRunner
+
+from traceclass.cli import app
 
 TINY = ["--set", "num_warmup=40", "--set", "num_samples=8", "--set", "thin=5",
         "--set", "num_chains=2", "--set", "num_episodes=4", "--set", "grid=5",
@@ -20,17 +23,30 @@ FILES = {"config.json", "versions.json", "results.json", "trace.nc", "arrays.nc"
 FIGURES = {"value.png", "policy.png", "differences.png", "steps.png", "log_likelihood.png"}
 
 
-def traceclass(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+def in_a_process(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """As a user runs it."""
     command = [sys.executable, "-W", "error::UserWarning", "-m", "traceclass.cli"]
     return subprocess.run(
         [*command, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False
     )
 
 
+@pytest.fixture
+def traceclass(monkeypatch):
+    """The command in this process, where JAX has started and its devices are what they are."""
+    monkeypatch.setattr("traceclass.use_cpu_devices", lambda: None)
+
+    def run(*arguments: object, cwd: Path):
+        monkeypatch.chdir(cwd)
+        return CliRunner().invoke(app, list(map(str, arguments)))
+
+    return run
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str]]:
     folder = tmp_path_factory.mktemp("cli")
-    answer = traceclass("run", "mountain-car", "--seed", 3, "--out", "a/run", *TINY, cwd=folder)
+    answer = in_a_process("run", "mountain-car", "--seed", 3, "--out", "a/run", *TINY, cwd=folder)
     assert answer.returncode == 0, answer.stderr
     return folder / "a" / "run", answer
 
@@ -70,17 +86,17 @@ def test_the_report_needs_no_other_file(finished):
     assert not re.search(r'(src|href)="(?!data:)', page)
 
 
-def test_report_draws_the_same_page_from_the_stored_files(finished):
+def test_report_draws_the_same_page_from_the_stored_files(finished, traceclass):
     path, _ = finished
     before = (path / "report.html").read_text()
     (path / "report.html").unlink()
     (path / "figures" / "value.png").unlink()
     answer = traceclass("report", path, cwd=path)
-    assert answer.returncode == 0, answer.stderr
+    assert answer.exit_code == 0, answer.stderr
     assert (path / "report.html").read_text() == before
 
 
-def test_same_seed_gives_the_same_numbers(finished, tmp_path):
+def test_same_seed_gives_the_same_numbers(finished, traceclass, tmp_path):
     path, _ = finished
     traceclass("run", "mountain-car", "--seed", 3, "--out", "again", *TINY, cwd=tmp_path)
     first, second = (
@@ -91,9 +107,9 @@ def test_same_seed_gives_the_same_numbers(finished, tmp_path):
     )
 
 
-def test_list_names_experiments_presets_and_settings(tmp_path):
+def test_list_names_experiments_presets_and_settings(traceclass, tmp_path):
     answer = traceclass("list", cwd=tmp_path)
-    assert answer.returncode == 0
+    assert answer.exit_code == 0
     for word in ("mountain-car", "quick:", "paper:", "alpha=1.5", "num_demonstrations=50"):
         assert word in answer.stdout
 
@@ -125,13 +141,13 @@ def test_list_names_experiments_presets_and_settings(tmp_path):
         (["report", "full"], "not a finished run: config.json, versions.json"),
     ],
 )  # fmt: skip
-def test_mistakes_end_in_one_line_and_write_nothing(arguments, words, tmp_path):
+def test_mistakes_end_in_one_line_and_write_nothing(arguments, words, traceclass, tmp_path):
     (tmp_path / "file").write_text("kept")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "note").write_text("kept")
     before = sorted(tmp_path.rglob("*"))
     answer = traceclass(*arguments, cwd=tmp_path)
-    assert answer.returncode == 2, answer.stderr
+    assert answer.exit_code == 2, answer.stderr
     assert words in answer.stderr
     assert len(answer.stderr.splitlines()) == 1
     assert answer.stdout == ""
@@ -139,22 +155,22 @@ def test_mistakes_end_in_one_line_and_write_nothing(arguments, words, tmp_path):
     assert (tmp_path / "file").read_text() == "kept"
 
 
-def test_a_run_is_not_overwritten_unless_told(finished):
+def test_a_run_is_not_overwritten_unless_told(finished, traceclass):
     path, _ = finished
     before = (path / "results.json").read_text()
     arguments = ["run", "mountain-car", "--out", path, "--seed", 4, *TINY]
     answer = traceclass(*arguments, cwd=path)
-    assert answer.returncode == 2
+    assert answer.exit_code == 2
     assert "already holds a run" in answer.stderr
     assert (path / "results.json").read_text() == before
     answer = traceclass(*arguments, "--overwrite", "--quiet", cwd=path.parent)
-    assert answer.returncode == 0, answer.stderr
+    assert answer.exit_code == 0, answer.stderr
     assert answer.stderr == ""
     assert json.loads((path / "config.json").read_text())["settings"]["seed"] == 4
     assert [p.name for p in path.parent.iterdir()] == ["run"]
 
 
-def test_a_damaged_run_is_named(finished, tmp_path):
+def test_a_damaged_run_is_named(finished, traceclass, tmp_path):
     path, _ = finished
     copy = tmp_path / "copy"
     copy.mkdir()
@@ -162,10 +178,10 @@ def test_a_damaged_run_is_named(finished, tmp_path):
         (copy / name).write_bytes((path / name).read_bytes())
     (copy / "results.json").write_text("{")
     answer = traceclass("report", copy, cwd=tmp_path)
-    assert answer.returncode == 2
+    assert answer.exit_code == 2
     assert "copy cannot be read" in answer.stderr
     (copy / "results.json").write_bytes((path / "results.json").read_bytes())
     (copy / "trace.nc").write_bytes(b"not netCDF")
     answer = traceclass("report", copy, cwd=tmp_path)
-    assert answer.returncode == 2
+    assert answer.exit_code == 2
     assert len(answer.stderr.splitlines()) == 1

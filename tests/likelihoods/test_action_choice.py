@@ -24,7 +24,7 @@ def values_by_action(like: tc.ActionChoice, table: np.ndarray) -> jnp.ndarray:
         tuple(p): v
         for p, v in zip(SUCCESSORS.reshape(-1, 2).astype("f4").tolist(), table.ravel(), strict=True)
     }
-    return jnp.array([lookup[tuple(p)] for p in np.asarray(like.points).tolist()])
+    return jnp.array([float(lookup[tuple(p)]) for p in np.asarray(like.points).tolist()])
 
 
 def test_points_are_the_successors_chosen_first():

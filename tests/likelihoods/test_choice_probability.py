@@ -18,8 +18,8 @@ TOLERANCES = {"float32": 2e-5, "float64": 1e-9}
 
 
 def oracle(gaps: np.ndarray) -> tuple[float, np.ndarray]:
-    """log p and its gradient by adaptive quadrature in 30 digits, straight from the definition."""
-    with mp.workdps(30):
+    """log p and its gradient by adaptive quadrature in 20 digits, straight from the definition."""
+    with mp.workdps(20):
         d = [mp.mpf(float(g)) for g in gaps]
 
         def log_integrand(t):
@@ -48,30 +48,34 @@ def oracle(gaps: np.ndarray) -> tuple[float, np.ndarray]:
         return float(value), np.array([float(by_gap[dj]) for dj in d])
 
 
+def worst_error(computed, exact) -> float:
+    """Largest error relative to max(1, |exact|)."""
+    return float(np.max(np.abs(np.asarray(computed) - exact) / np.maximum(1, np.abs(exact))))
+
+
 def cases(num_rivals: int) -> np.ndarray:
     """All gaps alike from -60 to 60, one far rival among near ones, and two random rows."""
     equal = [np.full(num_rivals, g) for g in (-60.0, -13.0, -2.5, 0.0, 4.0, 60.0)]
     mixed = np.zeros(num_rivals)
     mixed[0] = -60.0
     rng = np.random.default_rng(num_rivals)
-    random = [rng.uniform(-60, 60, num_rivals).round(1), rng.uniform(-4, 4, num_rivals).round(1)]
-    return np.array([*equal, mixed, *random])
+    random = [rng.uniform(-60, 60, num_rivals), rng.uniform(-4, 4, num_rivals)]
+    # Eighths are the same number in both precisions, so one oracle serves both.
+    return np.round(8 * np.array([*equal, mixed, *random])) / 8
 
 
-@pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("num_actions", [2, 3, 8])
-def test_value_and_gradient_match_mpmath(num_actions, dtype):
-    gaps = cases(num_actions - 1).astype(dtype)
+def test_value_and_gradient_match_mpmath(num_actions):
+    gaps = cases(num_actions - 1)
     values, gradients = zip(*(oracle(row) for row in gaps), strict=True)
-    with jax.enable_x64(dtype == "float64"):
-        batch = jnp.asarray(gaps.T)
-        value = log_choice_probability(batch)
-        gradient = jax.grad(lambda d: log_choice_probability(d).sum())(batch).T
-    assert value.dtype == dtype
-    scale = np.maximum(1, np.abs(values))
-    assert np.max(np.abs(np.asarray(value) - values) / scale) < TOLERANCES[dtype]
-    scale = np.maximum(1, np.abs(gradients))
-    assert np.max(np.abs(np.asarray(gradient) - gradients) / scale) < TOLERANCES[dtype]
+    for dtype, tolerance in TOLERANCES.items():
+        with jax.enable_x64(dtype == "float64"):
+            batch = jnp.asarray(gaps.T, dtype=dtype)
+            value = log_choice_probability(batch)
+            gradient = jax.grad(lambda d: log_choice_probability(d).sum())(batch).T
+        assert value.dtype == dtype
+        assert worst_error(value, values) < tolerance
+        assert worst_error(gradient, gradients) < tolerance
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
@@ -81,8 +85,7 @@ def test_two_actions_have_a_closed_form(dtype):
     with jax.enable_x64(dtype == "float64"):
         value = log_choice_probability(jnp.asarray(gaps)[None])
     exact = log_ndtr(gaps.astype(float) / np.sqrt(2))
-    error = np.abs(np.asarray(value) - exact) / np.maximum(1, np.abs(exact))
-    assert np.max(error) < TOLERANCES[dtype]
+    assert worst_error(value, exact) < TOLERANCES[dtype]
 
 
 @pytest.mark.parametrize("num_actions", [2, 3, 5, 8, 20, 64])
@@ -128,16 +131,19 @@ def test_second_derivatives_match_differences(x64):
         np.testing.assert_allclose(hessian[:, j], difference, atol=1e-7)
 
 
+value_and_gradient = jax.jit(jax.value_and_grad(lambda d: log_choice_probability(d)[0]))
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     hnp.arrays(
         np.float32,
         (7, 1),
-        elements=st.floats(-3.0e38, 3.0e38, width=32) | st.floats(-100, 100, width=32),
+        elements=st.floats(-(2.0**127), 2.0**127, width=32) | st.floats(-100, 100, width=32),
     )
 )
 def test_finite_gaps_give_finite_values_and_gradients(gaps):
-    value, gradient = jax.value_and_grad(lambda d: log_choice_probability(d)[0])(jnp.asarray(gaps))
+    value, gradient = value_and_gradient(jnp.asarray(gaps))
     assert np.isfinite(value)
     assert value <= 0
     assert np.isfinite(gradient).all()

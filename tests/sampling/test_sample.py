@@ -67,7 +67,8 @@ def test_the_program_is_traced_once():
     settings = QUICK | {"num_warmup": 205, "num_samples": 37}
     tc.sample(posterior, counted, step_size="adapt", **settings)
     assert traces == ["step"]
-    tc.sample(posterior, counted, step_size="adapt", seed=5, **settings)
+    other_data = eqx.tree_at(lambda p: p.likelihood.observations, posterior, jnp.zeros(8))
+    tc.sample(other_data, counted, step_size="adapt", seed=5, **settings)
     assert traces == ["step"]
 
 
@@ -75,8 +76,10 @@ def test_the_program_is_traced_once():
 def test_adaptation_meets_its_target(width):
     x = np.linspace(-1, 1, 20)[:, None]
     prior = tc.TraceClassNetwork(num_inputs=1, widths=(width, width))
-    posterior = tc.Posterior(prior, tc.GaussianRegression(x, np.sin(3 * x[:, 0]), noise=0.1))
-    run = tc.sample(posterior, tc.pcn, num_chains=4, num_samples=200, thin=20, progress=False)
+    posterior = tc.Posterior(prior, tc.GaussianRegression(x, np.sin(3 * x[:, 0]), noise=0.5))
+    run = tc.sample(
+        posterior, tc.pcn, num_chains=4, num_warmup=4000, num_samples=200, thin=20, progress=False
+    )
     assert run.acceptance_rate == pytest.approx(tc.pcn.target_acceptance, abs=0.05)
     assert 0 < run.step_size < 1
 
@@ -103,7 +106,7 @@ def test_recorded_functionals_and_moments_are_those_of_the_positions():
     np.testing.assert_allclose(mean, flat.mean(axis=0), rtol=1e-4)
     np.testing.assert_allclose(sd, flat.std(axis=0, ddof=1), rtol=1e-4)
     assert run.moments("first")[0].shape == ()
-    with pytest.raises(KeyError, match="known: square, first"):
+    with pytest.raises(KeyError, match="known: first, square"):
         run.moments("cube")
 
 
@@ -135,14 +138,14 @@ def test_blackjax_nuts_runs_in_our_driver():
         return blackjax.nuts(posterior.logdensity, step_size, jnp.ones(6))
 
     run = tc.sample(
-        posterior, nuts, step_size=0.3, num_chains=40, num_warmup=50, num_samples=40, thin=2,
+        posterior, nuts, step_size=0.1, num_chains=40, num_warmup=50, num_samples=40, thin=2,
         progress=False,
     )  # fmt: skip
     by_chain = run.positions.mean(axis=1)
     error = by_chain.std(axis=0, ddof=1) / np.sqrt(40)
     assert (np.abs(by_chain.mean(axis=0) - mean) < 5 * error).all()
     levels = jax.vmap(jax.vmap(posterior.log_likelihood))(jnp.asarray(run.positions))
-    np.testing.assert_allclose(run.draws["log_likelihood"], levels, rtol=1e-4)
+    np.testing.assert_allclose(run.draws["log_likelihood"], levels, atol=1e-5)
 
 
 def test_nonfinite_likelihood_is_rejected_and_counted():
@@ -199,13 +202,3 @@ def test_a_foreign_kernel_needs_a_step_size():
 def test_functionals_return_one_array():
     with pytest.raises(TypeError, match="'pair' must return one array"):
         quick(record={"pair": lambda z: (z, z)})
-
-
-def test_a_run_is_cached_by_structure_not_by_data():
-    """A second posterior of the same shapes needs no second compilation."""
-    first, _, _ = linear_gaussian(noise=0.3)
-    second = eqx.tree_at(lambda p: p.likelihood.observations, first, jnp.zeros(8))
-    slow = tc.sample(first, tc.pcn, step_size=0.31, **QUICK)
-    fast = tc.sample(second, tc.pcn, step_size=0.31, **QUICK)
-    assert not np.array_equal(slow.positions, fast.positions)
-    assert fast.compile_seconds < 0.5 * slow.compile_seconds

@@ -11,12 +11,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from traceclass.likelihoods.choice_probability import log_choice_probability
+from traceclass.module import Module
 from traceclass.validation import require_finite, require_positive
 
 Saturation = Callable[[Array], Array]
 
 
-class ActionChoice(eqx.Module):
+class ActionChoice(Module):
     r"""Demonstrations of an expert who picks argmax_a [ v(T(x_t, a)) + e_t(a) ].
 
         log L(a_1:T | v) = sum_t log P( v_t,a_t + e_a_t > v_t,j + e_j for all j != a_t ),

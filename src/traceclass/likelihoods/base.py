@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from traceclass.module import Module
 from traceclass.validation import require_finite
 
 
@@ -22,7 +22,7 @@ class PointLikelihood(Protocol):
     def log_prob(self, values: Float[Array, " points"]) -> Float[Array, ""]: ...
 
 
-class Likelihood(eqx.Module):
+class Likelihood(Module):
     """A user's own likelihood: `log_prob(values)` of the function's values at `points` (n, d).
 
     `log_prob` is written in JAX; constants may be dropped. `predict`, if given, maps values to the

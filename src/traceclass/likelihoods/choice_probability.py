@@ -16,6 +16,7 @@ as the choice is unlikely.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -110,6 +111,7 @@ def _mode(gaps: Float[Array, "rivals *batch"], rule: _Quadrature) -> Float[Array
     return mode
 
 
+@partial(jax.jit, inline=True)
 def _value_and_gradient(
     gaps: Float[Array, "rivals *batch"],
 ) -> tuple[Float[Array, "*batch"], Float[Array, "rivals *batch"]]:

@@ -10,10 +10,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from traceclass.likelihoods.base import checked_points
+from traceclass.module import Module
 from traceclass.validation import require_finite, require_positive
 
 
-class GaussianRegression(eqx.Module):
+class GaussianRegression(Module):
     r"""y_t = v(x_t) + e_t with e_t ~ N(0, noise^2), independent.
 
     log p(y | v) = -sum_t (y_t - v(x_t))^2 / (2 noise^2) - n log(noise sqrt(2 pi))

@@ -11,10 +11,11 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
+from traceclass.module import Module
 from traceclass.validation import require_finite
 
 
-class Prior(eqx.Module):
+class Prior(Module):
     r"""A Gaussian prior on functions v: R^d -> R, in coordinates z ~ N(0, I).
 
     The prior owns the map

@@ -9,10 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from traceclass.module import Module
+
 Inputs = Callable[[Array], Array]
 
 
-class ScaleToBox(eqx.Module):
+class ScaleToBox(Module):
     r"""The affine map of the box [low, high] to [-1, 1]^d, with optional features appended.
 
     s(x) = 2 (x - low) / (high - low) - 1,    x -> (s(x), features(s(x)))

@@ -14,6 +14,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from traceclass.module import Module
 from traceclass.priors.activations import Activation, activation_named
 from traceclass.priors.base import Prior
 from traceclass.priors.inputs import Inputs
@@ -35,7 +36,7 @@ class LayerScale(NamedTuple):
     biases: Float[Array, " out"]
 
 
-class NetworkAtPoints(eqx.Module):
+class NetworkAtPoints(Module):
     """z -> the network's values at fixed points; see `NetworkPrior.at`."""
 
     features: Float[Array, "features points"]
