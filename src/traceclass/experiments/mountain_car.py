@@ -186,7 +186,7 @@ def _diagnostics(posterior_run: Run) -> dict[str, Any]:
     """Worst figures over the value differences; the expert's own, zero by definition, left out."""
     summary = posterior_run.summary()
     table = summary.table[summary.table["sd"] > 0]
-    differences = table[table.index.str.startswith("value_difference")]
+    differences: Any = table[table.index.str.startswith("value_difference")]
     level: Any = table.loc["log_likelihood"]
     steps = posterior_run.num_chains * posterior_run.num_steps
     return {

@@ -51,7 +51,8 @@ def sections(
                 Figure(
                     _draw_policy(directory / "policy.png", arrays),
                     "The expert's action, the action of the posterior mean, and the share of "
-                    "posterior draws that push right.",
+                    "posterior draws that push right. At the upper and lower edge the velocity is "
+                    "clipped: all actions lead to the same state there, and left is shown.",
                 ),
                 Figure(
                     _draw_differences(directory / "differences.png", trace, arrays),
@@ -232,7 +233,7 @@ def _draw_steps(path: Path, arrays: xr.Dataset) -> Path:
             axes.scatter(
                 steps[~reached], height[~reached], s=14, color=ACTION_COLOURS[2], marker="x"
             )
-        axes.set_yticks(range(len(names)), [_POLICIES[name].split(" of ")[0] for name in names])
+        axes.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
         axes.set(xlabel="steps (a cross is a failure)", xlim=(0, longest * 1.03))
         axes.invert_yaxis()
     return path

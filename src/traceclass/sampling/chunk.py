@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,9 +13,8 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from traceclass.kernels.base import KernelFactory
 from traceclass.posterior import Posterior
+from traceclass.sampling.functionals import Functional
 from traceclass.sampling.moments import Moments, add_draw, no_moments
-
-Functional = Callable[[Array], Array]
 
 MAX_START_TRIES = 100
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import dataclasses
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,6 @@ from traceclass.sampling.adaptation import WINDOW, StepSizeAdaptation
 from traceclass.sampling.chunk import (
     MAX_START_TRIES,
     Chain,
-    Functional,
     Program,
     Schedule,
     Tally,
@@ -26,7 +25,13 @@ from traceclass.sampling.chunk import (
     start_at,
 )
 from traceclass.sampling.devices import chain_mesh
-from traceclass.sampling.progress import Status, ess_so_far, make_progress
+from traceclass.sampling.functionals import (
+    Functional,
+    bytes_per_draw,
+    check_functionals,
+    check_memory,
+)
+from traceclass.sampling.progress import Progress, Status, ess_so_far, make_progress
 from traceclass.sampling.run import Run
 from traceclass.validation import require_count
 
@@ -35,7 +40,6 @@ _SECONDS_PER_CHUNK = 1.0
 # Draws of one chunk live on the devices until it ends; the buffer is made anew for every chunk,
 # warm-up windows included, so it is kept small.
 _MAX_BYTES_PER_CHUNK = 4 * 2**20
-_MAX_SHARE_OF_MEMORY = 0.5
 
 
 def sample(
@@ -69,66 +73,58 @@ def sample(
     The draws depend on the seed, the number of chains and the machine, not on `chunk_size` (draws
     between two looks at the progress; chosen by time if None).
     """
+    num_chains = require_count(num_chains, "num_chains", "Nothing runs without a chain.")
+    num_warmup = require_count(num_warmup, "num_warmup", "Steps cannot be negative.", 0)
+    num_samples = require_count(num_samples, "num_samples", "A run needs draws.")
+    if chunk_size is not None:
+        chunk_size = require_count(chunk_size, "chunk_size", "A chunk holds draws.")
+    record, moments = record or {}, moments or {}
+    shapes = check_functionals(posterior, {**record, **moments})
+    draw_bytes = bytes_per_draw(posterior, shapes, record, store_positions) * num_chains
+    check_memory(draw_bytes * num_samples, store_positions)
+    fitting = max(1, _MAX_BYTES_PER_CHUNK // draw_bytes)
+    adaptation = _adaptation(kernel, step_size, num_warmup)
     run = _Sampling(
         posterior=posterior,
-        kernel=kernel,
-        step_size=step_size,
-        num_chains=require_count(num_chains, "num_chains", "Nothing runs without a chain."),
-        num_warmup=require_count(num_warmup, "num_warmup", "Steps cannot be negative.", 0),
-        num_samples=require_count(num_samples, "num_samples", "A run needs draws."),
+        program=Program(
+            kernel=kernel,
+            record=tuple(record.items()),
+            moments=tuple(moments.items()),
+            store_positions=store_positions,
+            capacity=min(num_samples, fitting, chunk_size or num_samples),
+            mesh=chain_mesh(num_chains),
+        ),
+        adaptation=adaptation,
+        step_size=adaptation.step_size if adaptation else float(step_size),
+        num_chains=num_chains,
+        num_warmup=num_warmup,
+        num_samples=num_samples,
         thin=require_count(thin, "thin", "It is the number of steps between two draws."),
         seed=require_count(seed, "seed", "Seeds are counted from 0.", 0),
-        record=record or {},
-        moments=moments or {},
-        store_positions=store_positions,
         chunk_size=chunk_size,
-        progress=progress,
+        progress=make_progress(progress),
     )
     return run.run(initial_positions)
 
 
+@dataclasses.dataclass(kw_only=True)
 class _Sampling:
     """One call of `sample`: what the host keeps between chunks."""
 
-    def __init__(
-        self,
-        *,
-        posterior: Posterior,
-        kernel: KernelFactory,
-        step_size: float | str,
-        num_chains: int,
-        num_warmup: int,
-        num_samples: int,
-        thin: int,
-        seed: int,
-        record: Mapping[str, Functional],
-        moments: Mapping[str, Functional],
-        store_positions: bool,
-        chunk_size: int | None,
-        progress: bool,
-    ):
-        self.posterior = posterior
-        self.adaptation = _adaptation(kernel, step_size, num_warmup)
-        self.step_size = self.adaptation.step_size if self.adaptation else float(step_size)
-        self.num_chains, self.num_samples = num_chains, num_samples
-        self.num_warmup, self.thin, self.seed = num_warmup, thin, seed
-        shapes = _check_functionals(posterior, {**record, **moments})
-        bytes_per_draw = _bytes_per_draw(posterior, shapes, record, store_positions) * num_chains
-        _check_memory(bytes_per_draw * num_samples, store_positions)
-        self.chunk_size = chunk_size and require_count(
-            chunk_size, "chunk_size", "Chunks hold draws."
-        )
-        fitting = max(1, _MAX_BYTES_PER_CHUNK // bytes_per_draw)
-        self.program = Program(
-            kernel,
-            tuple(record.items()),
-            tuple(moments.items()),
-            store_positions,
-            min(num_samples, fitting, self.chunk_size or num_samples),
-            chain_mesh(num_chains),
-        )
-        self.key_start, self.key_steps = jax.random.split(jax.random.key(seed))
-        self.progress = make_progress(progress)
+    posterior: Posterior
+    program: Program
+    adaptation: StepSizeAdaptation | None
+    step_size: float
+    num_chains: int
+    num_warmup: int
+    num_samples: int
+    thin: int
+    seed: int
+    chunk_size: int | None
+    progress: Progress
+
+    def __post_init__(self):
+        self.key_start, self.key_steps = jax.random.split(jax.random.key(self.seed))
 
     def run(self, initial_positions: Any) -> Run:
         try:
@@ -280,42 +276,3 @@ def _adaptation(
     if isinstance(kernel, Kernel):
         kernel.check_step_size(step_size)
     return None
-
-
-def _check_functionals(
-    posterior: Posterior, functionals: Mapping[str, Functional]
-) -> dict[str, jax.ShapeDtypeStruct]:
-    """Shapes of the functionals' values; names the library uses itself are refused."""
-    position = jax.ShapeDtypeStruct((posterior.prior.num_coordinates,), jnp.result_type(float))
-    shapes = {}
-    for name, functional in functionals.items():
-        if name in ("position", "log_likelihood"):
-            raise ValueError(f"the name {name!r} is kept by every run; choose another one.")
-        shape = jax.eval_shape(functional, position)
-        if not isinstance(shape, jax.ShapeDtypeStruct):
-            raise TypeError(f"the functional {name!r} must return one array, got {shape!r}.")
-        shapes[name] = shape
-    return shapes
-
-
-def _bytes_per_draw(
-    posterior: Posterior,
-    shapes: Mapping[str, jax.ShapeDtypeStruct],
-    record: Mapping[str, Functional],
-    store_positions: bool,
-) -> int:
-    """Bytes that one draw of one chain keeps."""
-    size = jnp.zeros(()).dtype.itemsize
-    positions = posterior.prior.num_coordinates * size if store_positions else 0
-    return positions + size + sum(shapes[n].size * shapes[n].dtype.itemsize for n in record)
-
-
-def _check_memory(num_bytes: int, store_positions: bool) -> None:
-    limit = _MAX_SHARE_OF_MEMORY * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if num_bytes > limit:
-        advice = "store_positions=False, fewer samples or smaller functionals"
-        kept = "positions and functionals" if store_positions else "functionals"
-        raise ValueError(
-            f"the draws would take {num_bytes / 2**30:.1f} GiB ({kept}), more than half of this "
-            f"machine's memory ({2 * limit / 2**30:.1f} GiB). Use {advice}."
-        )

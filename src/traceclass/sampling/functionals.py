@@ -1,0 +1,55 @@
+"""Functionals of a position that a run keeps: their shapes, and the memory they take."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from traceclass.posterior import Posterior
+
+Functional = Callable[[Array], Array]
+
+_MAX_SHARE_OF_MEMORY = 0.5
+
+
+def check_functionals(
+    posterior: Posterior, functionals: Mapping[str, Functional]
+) -> dict[str, jax.ShapeDtypeStruct]:
+    """Shapes of the functionals' values; names the library uses itself are refused."""
+    position = jax.ShapeDtypeStruct((posterior.prior.num_coordinates,), jnp.result_type(float))
+    shapes = {}
+    for name, functional in functionals.items():
+        if name in ("position", "log_likelihood"):
+            raise ValueError(f"the name {name!r} is kept by every run; choose another one.")
+        shape = jax.eval_shape(functional, position)
+        if not isinstance(shape, jax.ShapeDtypeStruct):
+            raise TypeError(f"the functional {name!r} must return one array, got {shape!r}.")
+        shapes[name] = shape
+    return shapes
+
+
+def bytes_per_draw(
+    posterior: Posterior,
+    shapes: Mapping[str, jax.ShapeDtypeStruct],
+    record: Mapping[str, Functional],
+    store_positions: bool,
+) -> int:
+    """Bytes that one draw of one chain keeps."""
+    size = jnp.zeros(()).dtype.itemsize
+    positions = posterior.prior.num_coordinates * size if store_positions else 0
+    return positions + size + sum(shapes[n].size * shapes[n].dtype.itemsize for n in record)
+
+
+def check_memory(num_bytes: int, store_positions: bool) -> None:
+    limit = _MAX_SHARE_OF_MEMORY * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if num_bytes > limit:
+        advice = "store_positions=False, fewer samples or smaller functionals"
+        kept = "positions and functionals" if store_positions else "functionals"
+        raise ValueError(
+            f"the draws would take {num_bytes / 2**30:.1f} GiB ({kept}), more than half of this "
+            f"machine's memory ({2 * limit / 2**30:.1f} GiB). Use {advice}."
+        )
