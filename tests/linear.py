@@ -21,11 +21,18 @@ class CosinePrior(tc.Prior):
     """v(x) = sum_k z_k cos(k x) / (1 + k), a prior that is linear in z."""
 
     num_inputs: int = eqx.field(static=True, default=1)
+    inputs: None = None
     terms: int = eqx.field(static=True, default=6)
+    floats_per_value: int = eqx.field(static=True, default=6)
 
-    @property
-    def num_coordinates(self) -> int:
-        return self.terms
+    def blocks(self) -> tuple[tuple[int, ...], ...]:
+        return ((self.terms,),)
+
+    def settings(self) -> tuple[object, ...]:
+        return ()
+
+    def refine(self, *, terms: int) -> CosinePrior:
+        return CosinePrior(terms=terms)
 
     def at(self, points: Float[Array, "points dim"]) -> MatrixAtPoints:
         k = jnp.arange(self.terms)

@@ -10,8 +10,11 @@ from traceclass.likelihoods import ActionChoice as ActionChoice
 from traceclass.likelihoods import GaussianRegression as GaussianRegression
 from traceclass.likelihoods import Likelihood as Likelihood
 from traceclass.posterior import Posterior as Posterior
+from traceclass.priors import CosineSeries as CosineSeries
+from traceclass.priors import FourierSeries as FourierSeries
 from traceclass.priors import IidNetwork as IidNetwork
 from traceclass.priors import Prior as Prior
+from traceclass.priors import Series as Series
 from traceclass.priors import TraceClassNetwork as TraceClassNetwork
 from traceclass.priors import scale_to_box as scale_to_box
 from traceclass.sampling import Run as Run

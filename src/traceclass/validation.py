@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,6 +41,22 @@ def per_layer(value: float | Sequence[float], num_layers: int, name: str) -> tup
             f"and output), got {len(values)}: {list(values)}."
         )
     return tuple(require_positive(v, f"{name}[{i}]", why) for i, v in enumerate(values))
+
+
+def physical_memory() -> int:
+    """Bytes of memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def require_memory(num_coordinates: int, what: str) -> None:
+    """Refuse a prior of which a few positions would not fit the memory."""
+    needed = 4 * num_coordinates
+    if needed > physical_memory() / 8:
+        raise ValueError(
+            f"{what} has {num_coordinates:,} coefficients, {needed / 2**30:.3g} GiB for one "
+            f"position in single precision; this machine has {physical_memory() / 2**30:.3g} GiB. "
+            "Use fewer frequencies or a lower order of interaction."
+        )
 
 
 def require_finite(array: Any, name: str) -> Any:

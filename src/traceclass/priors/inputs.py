@@ -25,16 +25,20 @@ class ScaleToBox(Module):
     features: Inputs | None = eqx.field(static=True)
 
     def __call__(self, points: Float[Array, "points dim"]) -> Float[Array, "points features"]:
+        scaled = 2 * self.to_unit_cube(points) - 1
+        if self.features is None:
+            return scaled
+        return jnp.concatenate([scaled, self.features(scaled)], axis=-1)
+
+    def to_unit_cube(self, points: Float[Array, "points dim"]) -> Float[Array, "points dim"]:
+        """(x - low) / (high - low), the scaling that a series prior reads; without features."""
         if points.shape[-1] != len(self.low):
             raise ValueError(
                 f"scale_to_box was given a box in {len(self.low)} dimensions, but the points have "
                 f"{points.shape[-1]}."
             )
         low, high = jnp.asarray(self.low), jnp.asarray(self.high)
-        scaled = 2 * (points - low) / (high - low) - 1
-        if self.features is None:
-            return scaled
-        return jnp.concatenate([scaled, self.features(scaled)], axis=-1)
+        return (points - low) / (high - low)
 
 
 def scale_to_box(

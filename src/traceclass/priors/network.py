@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
+from scipy.special import zeta
 
 from traceclass.module import Module
 from traceclass.priors.activations import Activation, activation_named
@@ -89,8 +90,70 @@ class NetworkPrior(Prior):
         self.inputs = inputs
 
     @property
-    def num_coordinates(self) -> int:
-        return sum(out * (into + 1) for into, out in self._layer_sizes())
+    def floats_per_value(self) -> int:
+        # Two neighbouring layers before and after the activation.
+        return 4 * max(self.num_features, *self.widths)
+
+    def blocks(self) -> tuple[tuple[int, ...], ...]:
+        """Weights (N_l, N_{l-1}) and biases (N_l,) of each layer in turn."""
+        sizes = self._layer_sizes()
+        return tuple(shape for into, out in sizes for shape in ((out, into), (out,)))
+
+    def refine(self, *, widths: Sequence[int]) -> Self:
+        """The same prior with wider layers (as many of them), all else unchanged."""
+        _, _, wider = _sizes(self.num_inputs, widths, self.inputs)
+        if len(wider) != len(self.widths) or any(
+            new < old for new, old in zip(wider, self.widths, strict=True)
+        ):
+            raise ValueError(
+                f"refine needs one width a hidden layer, none below the present {self.widths}; got "
+                f"{wider}. A prior is refined by adding nodes; use restrict to take them away."
+            )
+        arguments: dict[str, Any] = self._arguments() | {"widths": wider}
+        return type(self)(**arguments)
+
+    def settings(self) -> tuple[object, ...]:
+        named = self._arguments() | {"widths": len(self.widths)}
+        return tuple(named.values())
+
+    def total_variance(self) -> float:
+        """The trace of C at infinite width: the sum of all variances (infinite for alpha <= 1)."""
+        return self.tail_variance(0) + self.bias_variance[-1]
+
+    def tail_variance(self, width: int | Sequence[int]) -> float:
+        r"""The part of the trace of C beyond `width` nodes a hidden layer (a number, or one each).
+
+        With H = sum_{i <= N} i^-alpha, t = zeta(alpha, N + 1) (Hurwitz) and S = H + t, the
+        layers leave out (s_w^2 d + s_b^2) t_1, then s_w^2 (S S - H_l H_{l-1}) + s_b^2 t_l, and
+        s_w^2 t_n at the output. So `tail_variance(n) / total_variance()` is the share lost at
+        width n.
+        """
+        depth = len(self.widths)
+        widths = [width] * depth if isinstance(width, int) else list(width)
+        if len(widths) != depth:
+            raise ValueError(f"tail_variance needs one width, or {depth}, got {len(widths)}.")
+        if self.alpha <= 1:
+            return math.inf
+        tails = [float(zeta(self.alpha, n + 1)) for n in widths]
+        total = float(zeta(self.alpha))
+        s2_w, s2_b = self.weight_variance, self.bias_variance
+        left_out = (s2_w[0] * self.num_features + s2_b[0]) * tails[0] + s2_w[-1] * tails[-1]
+        for layer, (before, here) in enumerate(itertools.pairwise(tails), start=1):
+            # S S - H_l H_{l-1} without the cancellation
+            left_out += s2_w[layer] * (here * total + (total - here) * before)
+            left_out += s2_b[layer] * here
+        return left_out
+
+    def _arguments(self) -> dict[str, Any]:
+        """What the class was made from."""
+        return {
+            "num_inputs": self.num_inputs,
+            "widths": self.widths,
+            "weight_variance": self.weight_variance,
+            "bias_variance": self.bias_variance,
+            "activation": self.activation,
+            "inputs": self.inputs,
+        }
 
     def parameters(self, z: Float[Array, " z"]) -> tuple[Layer, ...]:
         """Weights and biases of every layer: theta = C^(1/2) z."""
@@ -193,6 +256,9 @@ class TraceClassNetwork(NetworkPrior):
             activation=activation,
             inputs=inputs,
         )
+
+    def _arguments(self) -> dict[str, Any]:
+        return super()._arguments() | {"alpha": self.alpha}
 
 
 class IidNetwork(NetworkPrior):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 
 import jax
@@ -10,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from traceclass.posterior import Posterior
+from traceclass.validation import physical_memory
 
 Functional = Callable[[Array], Array]
 
@@ -45,7 +45,7 @@ def bytes_per_draw(
 
 
 def check_memory(num_bytes: int, store_positions: bool) -> None:
-    limit = _MAX_SHARE_OF_MEMORY * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = _MAX_SHARE_OF_MEMORY * physical_memory()
     if num_bytes > limit:
         advice = "store_positions=False, fewer samples or smaller functionals"
         kept = "positions and functionals" if store_positions else "functionals"
