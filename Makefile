@@ -39,6 +39,7 @@ test-long: $(VENV)/.installed-dev
 
 bench: install
 	$(BIN)/python -m benchmarks.mountain_car
+	$(BIN)/python -m benchmarks.priors
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/mkdocs build --strict

@@ -107,6 +107,26 @@ def test_same_seed_gives_the_same_numbers(finished, traceclass, tmp_path):
     )
 
 
+@pytest.mark.parametrize("name", ["prior-draws", "theory"])
+def test_experiments_without_chains_run_and_report(name, traceclass, tmp_path):
+    answer = traceclass("run", name, "--out", "run", cwd=tmp_path)
+    assert answer.exit_code == 0, answer.stderr
+    files = {p.name for p in (tmp_path / "run").iterdir()}
+    assert files == (FILES | {"figures"}) - {"trace.nc"}
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == len(list((tmp_path / "run/figures").iterdir()))
+    assert page.count("data:image/png;base64,") == 4
+
+
+def test_prior_draws_show_the_orderings_of_the_paper(traceclass, tmp_path):
+    """Smoother with alpha, larger with variance; the same random numbers in every panel."""
+    traceclass("run", "prior-draws", "--out", "run", cwd=tmp_path)
+    panels = json.loads((tmp_path / "run" / "results.json").read_text())["panels"]
+    rough = [panel["roughness"] for panel in panels[:3]]
+    assert rough == sorted(rough, reverse=True)
+    assert panels[3]["amplitude"] < panels[4]["amplitude"]
+
+
 def test_list_names_experiments_presets_and_settings(traceclass, tmp_path):
     answer = traceclass("list", cwd=tmp_path)
     assert answer.exit_code == 0
@@ -117,7 +137,7 @@ def test_list_names_experiments_presets_and_settings(traceclass, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["run", "mountain-bike"], "unknown experiment 'mountain-bike'; there is mountain-car"),
+        (["run", "mountain-bike"], "unknown experiment 'mountain-bike'; there is prior-draws,"),
         (["run", "mountain-car", "--preset", "slow"], "unknown preset 'slow'"),
         (["run", "mountain-car", "--set", "wdith=10"], "unknown setting 'wdith'"),
         (["run", "mountain-car", "--set", "alpha"], "--set takes KEY=VALUE, got 'alpha'"),
@@ -137,6 +157,8 @@ def test_list_names_experiments_presets_and_settings(traceclass, tmp_path):
         (["run", "mountain-car", "--out", "file"], "file is not a directory"),
         (["run", "mountain-car", "--out", "/proc/run"], "cannot write to /proc"),
         (["run", "mountain-car", "--out", "full"], "holds no run; it is left as it is"),
+        (["run", "theory", "--set", "reference_size=4"], "reference_size must exceed"),
+        (["run", "prior-draws", "--set", "grid=1"], "setting grid=1"),
         (["report", "nowhere"], "nowhere is not a directory"),
         (["report", "full"], "not a finished run: config.json, versions.json"),
     ],

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from linear import CosinePrior, linear_gaussian
+from linear import cosine_prior, linear_gaussian
 
 import traceclass as tc
 from traceclass.kernels.base import accept_or_reject, kernel, sampling_algorithm, standard_normal
@@ -53,7 +53,7 @@ def test_the_cached_log_likelihood_is_that_of_the_position():
 
 
 def test_beta_one_proposes_independent_prior_draws():
-    algorithm = tc.pcn(flat(CosinePrior()), 1.0)
+    algorithm = tc.pcn(flat(cosine_prior()), 1.0)
     far = algorithm.init(jnp.full(6, 1e6))
     near = algorithm.init(jnp.zeros(6))
     key = jax.random.key(3)
@@ -63,7 +63,7 @@ def test_beta_one_proposes_independent_prior_draws():
 
 @pytest.mark.parametrize("bad", [jnp.nan, -jnp.inf, jnp.inf])
 def test_a_failing_likelihood_is_rejected_and_flagged(bad):
-    posterior = tc.Posterior(CosinePrior(), tc.Likelihood(POINT, lambda v: jnp.sum(v) * 0 + bad))
+    posterior = tc.Posterior(cosine_prior(), tc.Likelihood(POINT, lambda v: jnp.sum(v) * 0 + bad))
     algorithm = tc.pcn(posterior, 0.5)
     state = PCNState(jnp.zeros(6), jnp.zeros(()))
     after, info = algorithm.step(jax.random.key(0), state)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from linear import CosinePrior, linear_gaussian
+from linear import cosine_prior, linear_gaussian
 
 import traceclass as tc
 from traceclass.kernels.base import Kernel
@@ -86,7 +86,7 @@ def test_adaptation_meets_its_target(width):
 
 def test_adaptation_of_a_flat_likelihood_stops_at_the_largest_step():
     posterior = tc.Posterior(
-        CosinePrior(), tc.Likelihood(np.zeros((1, 1)), lambda v: 0.0 * jnp.sum(v))
+        cosine_prior(), tc.Likelihood(np.zeros((1, 1)), lambda v: 0.0 * jnp.sum(v))
     )
     run = tc.sample(posterior, tc.pcn, **(QUICK | {"num_warmup": 2000}))
     assert run.step_size == 1.0
@@ -151,7 +151,7 @@ def test_blackjax_nuts_runs_in_our_driver():
 def test_nonfinite_likelihood_is_rejected_and_counted():
     """NaN on half of the space: no draw lies there, and the count is reported."""
     posterior = tc.Posterior(
-        CosinePrior(),
+        cosine_prior(),
         tc.Likelihood(np.zeros((1, 1)), lambda v: jnp.where(v[0] > 0, 0.0, jnp.nan)),
     )
     run = tc.sample(posterior, tc.pcn, step_size=0.7, **QUICK)
@@ -163,7 +163,7 @@ def test_nonfinite_likelihood_is_rejected_and_counted():
 
 def test_a_hopeless_start_ends_in_one_clear_sentence():
     posterior = tc.Posterior(
-        CosinePrior(), tc.Likelihood(np.zeros((1, 1)), lambda v: v[0] * jnp.nan)
+        cosine_prior(), tc.Likelihood(np.zeros((1, 1)), lambda v: v[0] * jnp.nan)
     )
     with pytest.raises(ValueError, match=r"chain 0 cannot start.*nan at 100 prior draws in a row"):
         tc.sample(posterior, tc.pcn, step_size=0.5, **QUICK)

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from traceclass.experiments import mountain_car
+from traceclass.experiments import mountain_car, prior_draws, theory
 from traceclass.experiments.base import Config as Config
 from traceclass.experiments.base import Experiment as Experiment
 from traceclass.experiments.base import Result as Result
 
 EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
-    {experiment.name: experiment for experiment in (mountain_car.EXPERIMENT,)}
+    {module.EXPERIMENT.name: module.EXPERIMENT for module in (prior_draws, theory, mountain_car)}
 )

@@ -21,12 +21,12 @@ class Config(pydantic.BaseModel):
 class Result(NamedTuple):
     """What an experiment leaves behind: figures are drawn from these alone.
 
-    `numbers` is plain JSON; `trace` the recorded draws; `arrays` everything else that a figure
-    needs.
+    `numbers` is plain JSON; `trace` the recorded draws, if there was a chain; `arrays` everything
+    else that a figure needs.
     """
 
     numbers: dict[str, Any]
-    trace: xr.DataTree
+    trace: xr.DataTree | None
     arrays: xr.Dataset
 
 

@@ -36,7 +36,7 @@ class StoredRun(NamedTuple):
     config: dict[str, Any]
     versions: dict[str, Any]
     results: dict[str, Any]
-    trace: xr.DataTree
+    trace: xr.DataTree | None
     arrays: xr.Dataset
 
 
@@ -87,7 +87,8 @@ def write_run(
         _write_json(new / "config.json", described | {"settings": config.model_dump()})
         _write_json(new / "versions.json", versions())
         _write_json(new / "results.json", result.numbers)
-        result.trace.to_netcdf(new / "trace.nc", engine="h5netcdf")
+        if result.trace is not None:
+            result.trace.to_netcdf(new / "trace.nc", engine="h5netcdf")
         result.arrays.to_netcdf(new / "arrays.nc", engine="h5netcdf")
         render(new)
         if path.exists():
@@ -101,7 +102,7 @@ def read_run(path: Path) -> StoredRun:
         raise DirectoryError(f"{path} is not a directory; give the --out of an earlier run.")
     missing = [
         name
-        for name in ("config.json", "versions.json", "results.json", "trace.nc", "arrays.nc")
+        for name in ("config.json", "versions.json", "results.json", "arrays.nc")
         if not (path / name).is_file()
     ]
     if missing:
@@ -112,12 +113,16 @@ def read_run(path: Path) -> StoredRun:
             json.loads((path / "config.json").read_text(encoding="utf-8")),
             json.loads((path / "versions.json").read_text(encoding="utf-8")),
             json.loads((path / "results.json").read_text(encoding="utf-8")),
-            xr.load_datatree(path / "trace.nc", engine="h5netcdf"),
+            _read_trace(path / "trace.nc"),
             xr.load_dataset(path / "arrays.nc", engine="h5netcdf"),
         )
     except (ValueError, OSError) as error:
         reason = str(error).splitlines()[0]
         raise DirectoryError(f"{path} cannot be read: {reason}") from error
+
+
+def _read_trace(path: Path) -> xr.DataTree | None:
+    return xr.load_datatree(path, engine="h5netcdf") if path.is_file() else None
 
 
 def versions() -> dict[str, Any]:

@@ -29,7 +29,7 @@ def sections(
     return [
         Section(
             "Driving by the learned value function",
-            [policy_table(results)],
+            [main_table(results)],
             [
                 Figure(
                     _draw_steps(directory / "steps.png", arrays),
@@ -74,7 +74,7 @@ def sections(
     ]
 
 
-def policy_table(results: dict[str, Any]) -> Table:
+def main_table(results: dict[str, Any]) -> Table:
     """Failures of each policy, beside the paper's."""
     rows = []
     for name, numbers in results["policies"].items():

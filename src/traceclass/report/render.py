@@ -7,11 +7,13 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 
 from traceclass.experiments.directory import DirectoryError, StoredRun, read_run
-from traceclass.report import mountain_car
+from traceclass.report import mountain_car, prior_draws, theory
 from traceclass.report.page import Table, html_page
 
-# Each of these modules has sections(), policy_table() and headline().
-_REPORTS: Mapping[str, ModuleType] = MappingProxyType({"mountain-car": mountain_car})
+# Each of these modules has sections(), main_table() and headline().
+_REPORTS: Mapping[str, ModuleType] = MappingProxyType(
+    {"mountain-car": mountain_car, "prior-draws": prior_draws, "theory": theory}
+)
 
 
 def render(path: Path) -> None:
@@ -35,7 +37,7 @@ def terminal_summary(path: Path) -> tuple[Table, str]:
     """The main table of a stored run and a sentence on its chains."""
     stored = read_run(path)
     report = _report_of(stored)
-    return report.policy_table(stored.results), report.headline(stored.results)
+    return report.main_table(stored.results), report.headline(stored.results)
 
 
 def _report_of(stored: StoredRun) -> ModuleType:
