@@ -15,7 +15,7 @@ from jaxtyping import Array
 from traceclass import theory
 from traceclass.control import mountain_car as car
 from traceclass.experiments.base import Config, Experiment, Result
-from traceclass.likelihoods import ActionChoice
+from traceclass.likelihoods import ActionChoice, GaussianRegression
 from traceclass.posterior import Posterior
 from traceclass.priors import FourierSeries, IidNetwork, Prior, TraceClassNetwork, scale_to_box
 from traceclass.priors.network import NetworkPrior
@@ -83,19 +83,11 @@ def run(problem: Problem, config: TheoryConfig, progress: bool) -> Result:
     shares = {
         alpha: [_tail_share(alpha, n) for n in config.refinement_sizes] for alpha in TAIL_ALPHAS
     }
-    sizes = np.log(config.refinement_sizes)
     numbers = {
         "bounds": bounds,
         "cameron_martin": {"widths": gradient_widths, **norms},
         "swap": {"widths": list(config.widths), "sum": swaps},
-        "refinement": {
-            name: {
-                "errors": errors,
-                "slope": float(np.polyfit(sizes, np.log(errors), 1)[0]),
-                "theory": expected,
-            }
-            for name, (errors, expected) in refinement.items()
-        },
+        "refinement": refinement,
         "tail_share": {str(alpha): share for alpha, share in shares.items()},
     }
     arrays = xr.Dataset(coords={"refinement_size": list(config.refinement_sizes)})
@@ -162,8 +154,8 @@ def _over_draws(
     return np.asarray(over(keys), dtype=np.float64)
 
 
-def _refinement(config: TheoryConfig, key: Array) -> dict[str, tuple[list[float], float | None]]:
-    """E sup |v_fine - v_N| over the box for each prior, and the exponent the theory gives."""
+def _refinement(config: TheoryConfig, key: Array) -> dict[str, dict[str, Any]]:
+    """How far each prior's functions move when refined, and the exponent the theory gives."""
     side = np.linspace(-1.0, 1.0, 9)
     square = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     line = np.linspace(0.0, 1.0, 257)[:, None]
@@ -179,27 +171,47 @@ def _refinement(config: TheoryConfig, key: Array) -> dict[str, tuple[list[float]
         return FourierSeries(num_inputs=1, max_frequency=n, alpha=alpha, interaction=1)
 
     return {
-        "trace-class network": (_sup_errors(network, config, key, square), 0.5 - config.alpha),
-        "Fourier series, alpha = 3": (_sup_errors(series, config, key, line), (1 - alpha) / 2),
-        "iid network": (_sup_errors(iid, config, key, square), None),
+        "trace-class network": _changes(network, config, key, square, 0.5 - config.alpha),
+        "Fourier series, alpha = 3": _changes(series, config, key, line, (1 - alpha) / 2),
+        "iid network": _changes(iid, config, key, square, None),
     }
 
 
-def _sup_errors(
-    make: Callable[[int], Prior], config: TheoryConfig, key: Array, points: np.ndarray
-) -> list[float]:
+def _changes(
+    make: Callable[[int], Prior],
+    config: TheoryConfig,
+    key: Array,
+    points: np.ndarray,
+    exponent: float | None,
+) -> dict[str, Any]:
+    """Mean of sup |v_fine - v_N| over the points, and median of |l(v_fine) - l(v_N)|.
+
+    l is the log-likelihood of zeros observed at the points with noise 1, for every prior alike.
+    """
     fine = make(config.reference_size)
     at_fine = fine.at(points)
-    errors = []
+    likelihood = GaussianRegression(points, np.zeros(len(points)), noise=1.0)
+    sups, levels = [], []
     for size in config.refinement_sizes:
         coarse = make(size)
         at_coarse = coarse.at(points)
 
-        def sup(z: Array, coarse: Prior = coarse, at_coarse: Any = at_coarse) -> Array:
-            return jnp.max(jnp.abs(at_fine(z) - at_coarse(fine.restrict(z, coarse))))
+        def change(z: Array, coarse: Prior = coarse, at_coarse: Any = at_coarse) -> Array:
+            before, after = at_coarse(fine.restrict(z, coarse)), at_fine(z)
+            level = likelihood.log_prob(after) - likelihood.log_prob(before)
+            return jnp.stack([jnp.max(jnp.abs(after - before)), jnp.abs(level)])
 
-        errors.append(float(_over_draws(sup, fine, key, config.num_draws).mean()))
-    return errors
+        changes = _over_draws(change, fine, key, config.num_draws)
+        sups.append(float(changes[:, 0].mean()))
+        levels.append(float(np.median(changes[:, 1])))
+    sizes = np.log(config.refinement_sizes)
+    return {
+        "errors": sups,
+        "log_likelihood_changes": levels,
+        "slope": float(np.polyfit(sizes, np.log(sups), 1)[0]),
+        "log_likelihood_slope": float(np.polyfit(sizes, np.log(levels), 1)[0]),
+        "theory": exponent,
+    }
 
 
 def _tail_share(alpha: float, width: int) -> float:

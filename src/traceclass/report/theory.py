@@ -37,8 +37,9 @@ def sections(
             [
                 Figure(
                     _draw_refinement(directory / "refinement.png", results["refinement"], sizes),
-                    "Mean largest distance over the box between a function and its refinement. "
-                    "Dashed: the exponent of the theory.",
+                    "Left: mean largest distance over the box between a function and its "
+                    "refinement. Right: how much a log-likelihood changes (zeros observed with "
+                    "noise 1). Dashed: the exponent of the theory.",
                 ),
                 Figure(
                     _draw_tails(directory / "tails.png", results["tail_share"], sizes),
@@ -88,10 +89,15 @@ def headline(results: dict[str, Any]) -> str:
 
 def _refinement_table(results: dict[str, Any]) -> Table:
     rows = [
-        (name, f"{row['slope']:.2f}", _exponent(row["theory"]))
+        (
+            name,
+            f"{row['slope']:.2f}",
+            f"{row['log_likelihood_slope']:.2f}",
+            _exponent(row["theory"]),
+        )
         for name, row in results["refinement"].items()
     ]
-    return Table(("prior", "fitted exponent", "theory"), rows)
+    return Table(("prior", "fitted exponent", "of log-likelihoods", "theory"), rows)
 
 
 def _exponent(value: float | None) -> str:
@@ -125,16 +131,22 @@ def _draw_bounds(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 def _draw_refinement(path: Path, refinement: dict[str, Any], sizes: np.ndarray) -> Path:
-    with figure(path, 6.4, 3.6) as canvas:
-        axes = canvas.subplots()
-        for (name, row), colour in zip(refinement.items(), (BLUE, GREEN, ORANGE), strict=True):
-            errors = np.array(row["errors"])
-            axes.plot(sizes, errors, "o-", color=colour, label=f"{name}: {row['slope']:.2f}")
-            if row["theory"] is not None:
-                line = errors[-1] * (sizes / sizes[-1]) ** row["theory"]
-                axes.plot(sizes, line, "--", color=colour, linewidth=1)
-        _log_log(axes, "width or highest frequency", "E sup |v_fine - v|")
-        axes.legend(title="fitted exponent")
+    with figure(path, 9.4, 3.6) as canvas:
+        for axes, values, slope, label in zip(
+            canvas.subplots(1, 2),
+            ("errors", "log_likelihood_changes"),
+            ("slope", "log_likelihood_slope"),
+            ("E sup |v_fine - v|", "median |l(v_fine) - l(v)|"),
+            strict=True,
+        ):
+            for (name, row), colour in zip(refinement.items(), (BLUE, GREEN, ORANGE), strict=True):
+                errors = np.array(row[values])
+                axes.plot(sizes, errors, "o-", color=colour, label=f"{name}: {row[slope]:.2f}")
+                if row["theory"] is not None:
+                    line = errors[-1] * (sizes / sizes[-1]) ** row["theory"]
+                    axes.plot(sizes, line, "--", color=colour, linewidth=1)
+            _log_log(axes, "width or highest frequency", label)
+            axes.legend(title="fitted exponent")
     return path
 
 
