@@ -186,11 +186,13 @@ def _changes(
 ) -> dict[str, Any]:
     """Mean of sup |v_fine - v_N| over the points, and median of |l(v_fine) - l(v_N)|.
 
-    l is the log-likelihood of zeros observed at the points with noise 1, for every prior alike.
+    l is the log-likelihood of zeros observed with noise 1 at 16 of the points, picked at random:
+    on a regular grid the terms of a series are orthogonal, and l would change to second order only.
     """
     fine = make(config.reference_size)
     at_fine = fine.at(points)
-    likelihood = GaussianRegression(points, np.zeros(len(points)), noise=1.0)
+    seen = np.random.default_rng(0).choice(len(points), 16, replace=False)
+    likelihood = GaussianRegression(points[seen], np.zeros(16), noise=1.0)
     sups, levels = [], []
     for size in config.refinement_sizes:
         coarse = make(size)
@@ -198,7 +200,7 @@ def _changes(
 
         def change(z: Array, coarse: Prior = coarse, at_coarse: Any = at_coarse) -> Array:
             before, after = at_coarse(fine.restrict(z, coarse)), at_fine(z)
-            level = likelihood.log_prob(after) - likelihood.log_prob(before)
+            level = likelihood.log_prob(after[seen]) - likelihood.log_prob(before[seen])
             return jnp.stack([jnp.max(jnp.abs(after - before)), jnp.abs(level)])
 
         changes = _over_draws(change, fine, key, config.num_draws)

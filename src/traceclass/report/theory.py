@@ -38,8 +38,8 @@ def sections(
                 Figure(
                     _draw_refinement(directory / "refinement.png", results["refinement"], sizes),
                     "Left: mean largest distance over the box between a function and its "
-                    "refinement. Right: how much a log-likelihood changes (zeros observed with "
-                    "noise 1). Dashed: the exponent of the theory.",
+                    "refinement. Right: how much a log-likelihood changes (zeros observed at "
+                    "16 points with noise 1). Dashed: the exponent of the theory.",
                 ),
                 Figure(
                     _draw_tails(directory / "tails.png", results["tail_share"], sizes),
