@@ -28,10 +28,6 @@ class PlainPosterior:
             j = np.arange(1, into + 1)[None, :] ** (-alpha / 2) if depth else np.ones((1, into))
             self.sd.append((math.sqrt(variance) * i * j, math.sqrt(variance) * i[:, 0]))
 
-    @property
-    def num_coordinates(self) -> int:
-        return sum(out * (into + 1) for into, out in self.sizes)
-
     def values(self, z: np.ndarray) -> np.ndarray:
         hidden, start = self.points, 0
         for depth, ((into, out), (sd_w, sd_b)) in enumerate(zip(self.sizes, self.sd, strict=True)):

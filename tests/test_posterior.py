@@ -50,6 +50,20 @@ def test_gradient_matches_differences(x64):
         assert float(gradient[i]) == pytest.approx(float(ends / (2 * h)), rel=1e-5, abs=1e-6)
 
 
+def test_positions_of_another_length_are_refused():
+    posterior = problem()
+    with pytest.raises(ValueError, match=r"a position must have shape \(53,\), got \(54,\)"):
+        posterior.log_likelihood(jnp.zeros(54))
+    with pytest.raises(ValueError, match=r"positions must have shape \(53,\), got \(106,\)"):
+        posterior.prior.evaluate(jnp.zeros(106), jnp.zeros((2, 1)))
+
+
+def test_a_likelihood_of_many_numbers_is_refused():
+    prior = tc.TraceClassNetwork(num_inputs=1, widths=(3,))
+    with pytest.raises(ValueError, match=r"one number, got an array of shape \(2,\)"):
+        tc.Posterior(prior, tc.Likelihood(np.zeros((2, 1)), lambda v: -(v**2)))
+
+
 def test_points_of_another_dimension_are_refused():
     prior = tc.TraceClassNetwork(num_inputs=3, widths=(2,))
     with pytest.raises(ValueError, match=r"num_inputs=3.*got \(1, 2\)"):

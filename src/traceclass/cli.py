@@ -15,7 +15,8 @@ from rich.table import Table as RichTable
 
 import traceclass
 from traceclass.experiments import EXPERIMENTS, Config, Experiment
-from traceclass.experiments.directory import DirectoryError, check_free, write_run
+from traceclass.experiments.claim import DirectoryError, claimed
+from traceclass.experiments.directory import write_run
 from traceclass.report import render, terminal_summary
 
 app = typer.Typer(
@@ -46,8 +47,10 @@ def list_experiments() -> None:
 def run_experiment(
     name: Annotated[str, typer.Argument(help="an experiment of `traceclass list`")],
     preset: Annotated[str, typer.Option(help="quick or paper")] = "quick",
-    seed: Annotated[int | None, typer.Option(help="seed of data, chains and rollouts")] = None,
-    out: Annotated[Path | None, typer.Option(help="run directory [runs/NAME-PRESET]")] = None,
+    seed: Annotated[
+        str | None, typer.Option(metavar="N", help="seed of data, chains and rollouts")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="run directory [runs/NAME-PRESET-SEED]")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change a setting")
     ] = None,
@@ -56,20 +59,19 @@ def run_experiment(
 ) -> None:
     """Run an experiment and write its run directory, with figures and report.html."""
     experiment = _experiment(name)
-    path = out or Path("runs") / f"{experiment.name}-{preset}"
     try:
         config = _configuration(experiment, preset, seed, settings or [])
+        path = out or Path("runs") / f"{experiment.name}-{preset}-{config.seed}"
         traceclass.use_cpu_devices()
         problem = experiment.build(config)
-        check_free(path, overwrite=overwrite)
-    except (ValueError, TypeError, DirectoryError) as error:
+        with claimed(path, overwrite=overwrite):
+            result = experiment.run(problem, config, not quiet)
+            write_run(path, experiment, preset, config, result, render)
+    except (ValueError, TypeError, OverflowError, MemoryError, DirectoryError) as error:
         _refuse(error)
-    try:
-        result = experiment.run(problem, config, not quiet)
     except KeyboardInterrupt:
         typer.echo("traceclass: interrupted; nothing was written.", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    write_run(path, experiment, preset, config, result, render)
     _print_summary(path)
 
 
@@ -82,8 +84,6 @@ def report_run(
         render(directory)
     except DirectoryError as error:
         _refuse(error)
-    except PermissionError as error:
-        _refuse(ValueError(f"cannot write to {directory} ({error.strerror})."))
     _print_summary(directory)
 
 
@@ -100,14 +100,14 @@ def _experiment(name: str) -> Experiment:
 
 
 def _configuration(
-    experiment: Experiment, preset: str, seed: int | None, settings: list[str]
+    experiment: Experiment, preset: str, seed: str | None, settings: list[str]
 ) -> Config:
     """The preset with the user's changes, validated as a whole."""
     if preset not in experiment.presets:
         known = ", ".join(experiment.presets)
         raise ValueError(f"unknown preset {preset!r} of {experiment.name}; there is {known}.")
     chosen = experiment.presets[preset]
-    changes: dict[str, Any] = {} if seed is None else {"seed": seed}
+    changes: dict[str, Any] = {} if seed is None else {"seed": _parsed(seed)}
     for text in settings:
         key, equals, value = text.partition("=")
         if not equals:
@@ -117,11 +117,12 @@ def _configuration(
             raise ValueError(f"unknown setting {key!r} of {experiment.name}; there is {known}.")
         changes[key] = _parsed(value)
     try:
-        return type(chosen).model_validate(chosen.model_dump() | changes)
+        # As JSON: there a list may stand for a tuple, while "2" or true is still not a number.
+        return type(chosen).model_validate_json(json.dumps(chosen.model_dump() | changes))
     except pydantic.ValidationError as error:
         first = error.errors()[0]
-        key = first["loc"][0]
-        raise ValueError(f"setting {key}={changes[str(key)]!r}: {first['msg']}.") from error
+        key = str(first["loc"][0])
+        raise ValueError(f"setting {key}={changes[key]!r}: {first['msg']}.") from error
 
 
 def _parsed(text: str) -> Any:
@@ -135,13 +136,15 @@ def _parsed(text: str) -> Any:
 
 
 def _print_summary(path: Path) -> None:
-    rows, headline = terminal_summary(path)
+    rows, headline, warnings = terminal_summary(path)
     console = Console(highlight=False)
     table = RichTable(*rows.heads, box=box.SIMPLE if console.is_terminal else box.ASCII2)
     for row in rows.rows:
         table.add_row(*row)
     console.print(table)
     console.print(headline)
+    for warning in warnings:
+        console.print(f"warning: {warning}")
     console.print(f"report: {path / 'report.html'}", soft_wrap=True)
 
 

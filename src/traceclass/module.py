@@ -6,11 +6,14 @@ import equinox as eqx
 
 
 class Module(eqx.Module):
-    """An Equinox module hashed by identity, so that `jax.jit(posterior.log_likelihood)` works.
+    """An Equinox module compared by identity, so that `jax.jit(posterior.log_likelihood)` works.
 
-    JAX hashes what it compiles, and Equinox hashes a module by its fields, of which arrays have no
-    hash.
+    JAX hashes and compares what it compiles, and Equinox does both by fields, of which arrays have
+    no hash and, while being traced, no truth value.
     """
 
     def __hash__(self) -> int:
         return id(self)
+
+    def __eq__(self, other: object) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self is other

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from traceclass.likelihoods.base import PointLikelihood
 from traceclass.module import Module
 from traceclass.priors.base import Prior
+from traceclass.validation import require_shape
 
 
 class Posterior(Module):
@@ -31,9 +32,17 @@ class Posterior(Module):
         self.prior = prior
         self.likelihood = likelihood
         self.values_of = prior.at(likelihood.points)
+        position = jax.ShapeDtypeStruct((prior.num_coordinates,), jnp.zeros(()).dtype)
+        shape = jax.eval_shape(lambda z: likelihood.log_prob(self.values_of(z)), position).shape
+        if shape != ():
+            raise ValueError(
+                f"log_prob must return one number, got an array of shape {shape}. Sum over the "
+                "observations."
+            )
 
     def log_likelihood(self, z: Float[Array, " z"]) -> Float[Array, ""]:
         """l(z)."""
+        require_shape(z, (self.prior.num_coordinates,), "a position")
         return self.likelihood.log_prob(self.values_of(z))
 
     def log_likelihood_and_gradient(

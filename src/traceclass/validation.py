@@ -7,22 +7,26 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
 
 def require_positive(value: float, name: str, why: str) -> float:
     """`value` as a float, if it is a finite number above zero."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+    if isinstance(value, (bool, str)) or np.ndim(value) != 0:
         raise TypeError(f"{name} must be a number, got {value!r} ({type(value).__name__}).")
-    if not (math.isfinite(value) and value > 0):
+    # In the precision it will be used in: 1e-50 is zero in single precision.
+    with np.errstate(over="ignore", under="ignore"):
+        working = float(np.asarray(float(value), dtype=jnp.zeros(()).dtype))
+    if not (math.isfinite(working) and working > 0):
         raise ValueError(f"{name} must be positive and finite, got {value}. {why}")
     return float(value)
 
 
 def require_count(value: int, name: str, why: str, smallest: int = 1) -> int:
     """`value` as an int, if it is a whole number of at least `smallest`."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+    if isinstance(value, bool) or not hasattr(value, "__index__") or np.ndim(value) != 0:
         raise TypeError(f"{name} must be a whole number, got {value!r} ({type(value).__name__}).")
     if value < smallest:
         raise ValueError(f"{name} must be at least {smallest}, got {value}. {why}")
@@ -43,6 +47,12 @@ def per_layer(value: float | Sequence[float], num_layers: int, name: str) -> tup
     return tuple(require_positive(v, f"{name}[{i}]", why) for i, v in enumerate(values))
 
 
+def require_shape(array: Any, shape: tuple[int, ...], name: str) -> None:
+    """Refuse an array of another shape; known when traced, so it costs nothing in a program."""
+    if np.shape(array) != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {np.shape(array)}.")
+
+
 def physical_memory() -> int:
     """Bytes of memory of this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -55,7 +65,7 @@ def require_memory(num_coordinates: int, what: str) -> None:
         raise ValueError(
             f"{what} has {num_coordinates:,} coefficients, {needed / 2**30:.3g} GiB for one "
             f"position in single precision; this machine has {physical_memory() / 2**30:.3g} GiB. "
-            "Use fewer frequencies or a lower order of interaction."
+            "Use fewer terms or narrower layers."
         )
 
 

@@ -76,6 +76,18 @@ def test_rollouts_are_the_loop_they_replace():
     assert rollouts.num_failures == int((~np.asarray(rollouts.reached)).sum())
 
 
+def test_an_episode_that_starts_at_the_flag_takes_no_steps():
+    starts = jnp.array([[0.55, 0.01], [-0.5, 0.0]])
+    policy = control.argmax_policy(energy, car.successors)
+    rollouts = control.rollout(
+        policy, car.step, car.reached_goal, jax.random.key(1), starts, max_steps=5
+    )
+    assert rollouts.num_steps.tolist() == [0, 5]
+    assert rollouts.reached.tolist() == [True, False]
+    with pytest.raises(ValueError, match="max_steps must be at least 1"):
+        control.rollout(policy, car.step, car.reached_goal, jax.random.key(1), starts, max_steps=0)
+
+
 def test_failures_count_as_the_longest_episode():
 
     def stay(key, states):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import xarray as xr
 from typer.testing import CliRunner
 
 from traceclass.cli import app
+from traceclass.experiments.claim import DirectoryError, claimed
 
 TINY = ["--set", "num_warmup=40", "--set", "num_samples=8", "--set", "thin=5",
         "--set", "num_chains=2", "--set", "num_episodes=4", "--set", "grid=5",
@@ -116,11 +118,12 @@ def test_experiments_without_chains_run_and_report(name, traceclass, tmp_path):
     page = (tmp_path / "run" / "report.html").read_text()
     assert page.count("data:image/png;base64,") == len(list((tmp_path / "run/figures").iterdir()))
     assert page.count("data:image/png;base64,") == 4
+    if name == "prior-draws":
+        check_orderings(tmp_path)
 
 
-def test_prior_draws_show_the_orderings_of_the_paper(traceclass, tmp_path):
+def check_orderings(tmp_path: Path) -> None:
     """Smoother with alpha, larger with variance; the same random numbers in every panel."""
-    traceclass("run", "prior-draws", "--out", "run", cwd=tmp_path)
     panels = json.loads((tmp_path / "run" / "results.json").read_text())["panels"]
     rough = [panel["roughness"] for panel in panels[:3]]
     assert rough == sorted(rough, reverse=True)
@@ -153,10 +156,22 @@ def test_list_names_experiments_presets_and_settings(traceclass, tmp_path):
         (["run", "mountain-car", "--set", "step_size=2"], "step size in (0, 1], got 2.0"),
         (["run", "mountain-car", "--set", "activation=swish"], "unknown activation 'swish'"),
         (["run", "mountain-car", "--seed", "-1"], "setting seed=-1"),
+        (["run", "mountain-car", "--seed", "abc"], "setting seed='abc'"),
+        (["run", "mountain-car", "--seed", "99999999999"], "setting seed=99999999999"),
+        (["run", "mountain-car", "--set", 'num_chains="2"'], "setting num_chains='2'"),
+        (["run", "mountain-car", "--set", "thin=true"], "setting thin=True"),
+        (["run", "mountain-car", "--set", "thin=99999999999"], "steps is too long"),
+        (["run", "mountain-car", "--set", "noise=1e-320"], "noise must be positive"),
+        (["run", "mountain-car", "--set", "weight_variance=1e300"], "weight_variance must be"),
+        (["run", "mountain-car", "--set", "widths=[1000000,1000000]"], "GiB for one position"),
+        (["run", "mountain-car", "--set", "num_samples=1000000000000"], "too long"),
+        (["run", "mountain-car", "--set", "step_size=adapt", *TINY], "num_warmup >= 400"),
+        (["run", "mountain-car", "--out", "x" * 260], "cannot write to"),
+        (["run", "mountain-car", "--out", "mine", "--overwrite"], "something that is not a run"),
         (["run", "mountain-car", "--out", "file/x"], "cannot write"),
         (["run", "mountain-car", "--out", "file"], "file is not a directory"),
-        (["run", "mountain-car", "--out", "/proc/run"], "cannot write to /proc"),
-        (["run", "mountain-car", "--out", "full"], "holds no run; it is left as it is"),
+        (["run", "mountain-car", "--out", "/proc/run"], "cannot write to /proc/run"),
+        (["run", "mountain-car", "--out", "full"], "holds something that is not a run; it is left"),
         (["run", "theory", "--set", "reference_size=4"], "reference_size must exceed"),
         (["run", "prior-draws", "--set", "grid=1"], "setting grid=1"),
         (["report", "nowhere"], "nowhere is not a directory"),
@@ -167,6 +182,9 @@ def test_mistakes_end_in_one_line_and_write_nothing(arguments, words, traceclass
     (tmp_path / "file").write_text("kept")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "note").write_text("kept")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "config.json").write_text("{}")
+    (tmp_path / "mine" / "thesis.tex").write_text("kept")
     before = sorted(tmp_path.rglob("*"))
     answer = traceclass(*arguments, cwd=tmp_path)
     assert answer.exit_code == 2, answer.stderr
@@ -190,6 +208,66 @@ def test_a_run_is_not_overwritten_unless_told(finished, traceclass):
     assert answer.stderr == ""
     assert json.loads((path / "config.json").read_text())["settings"]["seed"] == 4
     assert [p.name for p in path.parent.iterdir()] == ["run"]
+
+
+def test_a_run_next_to_foreign_files_is_left_alone(finished, traceclass, tmp_path):
+    path, _ = finished
+    copy = tmp_path / "copy"
+    shutil.copytree(path, copy)
+    (copy / "thesis.tex").write_text("kept")
+    answer = traceclass("run", "mountain-car", "--out", copy, "--overwrite", *TINY, cwd=tmp_path)
+    assert answer.exit_code == 2
+    assert "not a run" in answer.stderr
+    assert (copy / "thesis.tex").read_text() == "kept"
+
+
+def test_an_empty_directory_is_used_as_it_is(traceclass, tmp_path):
+    (tmp_path / "empty").mkdir()
+    answer = traceclass("run", "mountain-car", "--out", ".", *TINY, cwd=tmp_path / "empty")
+    assert answer.exit_code == 0, answer.stderr
+    assert {p.name for p in (tmp_path / "empty").iterdir()} == FILES | {"figures"}
+
+
+def test_two_runs_in_one_place_are_not_mixed(tmp_path):
+    with (
+        claimed(tmp_path / "run", overwrite=False),
+        pytest.raises(DirectoryError, match="another run is being written"),
+        claimed(tmp_path / "run", overwrite=True),
+    ):
+        pytest.fail("claimed twice")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_single_stuck_chain_still_reports(traceclass, tmp_path):
+    settings = {"num_chains": 1, "num_samples": 5, "thin": 1, "step_size": 1, "noise": 1e-6}
+    changes = [word for k, v in settings.items() for word in ("--set", f"{k}={v}")]
+    answer = traceclass("run", "mountain-car", *TINY, *changes, "--out", "run", cwd=tmp_path)
+    assert answer.exit_code == 0, answer.stderr
+    assert "warning: chain 0 never moved" in answer.stdout
+
+
+def test_the_commit_is_recorded(finished):
+    path, _ = finished
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    if head.returncode == 0:
+        assert json.loads((path / "versions.json").read_text())["commit"] == head.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("results.json", "{}"), ("config.json", "[]"), ("config.json", '{"experiment": "theory"}')],
+)
+def test_files_of_something_else_are_refused(name, content, finished, traceclass, tmp_path):
+    path, _ = finished
+    copy = tmp_path / "copy"
+    shutil.copytree(path, copy)
+    (copy / name).write_text(content)
+    answer = traceclass("report", copy, cwd=tmp_path)
+    assert answer.exit_code == 2
+    assert len(answer.stderr.splitlines()) == 1
 
 
 def test_a_damaged_run_is_named(finished, traceclass, tmp_path):

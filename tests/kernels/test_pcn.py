@@ -74,6 +74,19 @@ def test_a_failing_likelihood_is_rejected_and_flagged(bad):
     assert float(info.acceptance_rate) == 0.0
 
 
+def test_a_chain_leaves_a_point_of_probability_zero():
+    """Started where a hard constraint is broken, the first allowed proposal is accepted."""
+    posterior = tc.Posterior(
+        cosine_prior(), tc.Likelihood(POINT, lambda v: jnp.where(v[0] > 0, 0.0, -jnp.inf))
+    )
+    algorithm = tc.pcn(posterior, 1.0)
+    state = algorithm.init(jnp.full(6, -1.0))
+    assert float(state.log_likelihood) == -np.inf
+    for i in range(50):
+        state, _ = algorithm.step(jax.random.key(i), state)
+    assert float(state.log_likelihood) == 0.0
+
+
 @pytest.mark.parametrize("step_size", [0.0, -0.1, 1.5, float("nan")])
 def test_step_size_outside_its_range_is_refused(step_size):
     posterior, _, _ = linear_gaussian()
@@ -99,12 +112,12 @@ def test_runs_in_blackjax_driver():
 def closed_form_scores(factory, step_size: float, seed: int) -> np.ndarray:
     """z-scores of posterior mean, variances and mean log-likelihood, one value a chain.
 
-    400 independent chains; each is averaged over its draws, so the scores need no
+    800 independent chains; each is averaged over its draws, so the scores need no
     autocorrelation estimate.
     """
     posterior, mean, covariance = linear_gaussian()
     run = tc.sample(
-        posterior, factory, step_size=step_size, num_chains=400, num_warmup=400, num_samples=150,
+        posterior, factory, step_size=step_size, num_chains=800, num_warmup=400, num_samples=200,
         thin=4, seed=seed, progress=False,
     )  # fmt: skip
     basis = np.asarray(posterior.values_of.basis, dtype=np.float64)

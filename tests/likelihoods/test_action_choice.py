@@ -113,6 +113,11 @@ def test_bad_data_are_explained(successors, actions, noise, words):
         tc.ActionChoice(successors, actions, noise=noise)
 
 
+def test_values_of_another_length_are_refused():
+    with pytest.raises(ValueError, match=r"values must have shape \(24,\), got \(23,\)"):
+        likelihood().log_prob(jnp.zeros(23))
+
+
 def test_actions_must_be_whole_numbers():
     with pytest.raises(TypeError, match="whole numbers, got float64"):
         tc.ActionChoice(SUCCESSORS, ACTIONS.astype(float), noise=0.1)

@@ -150,6 +150,26 @@ def test_finite_gaps_give_finite_values_and_gradients(gaps):
     assert (np.asarray(gradient) >= 0).all()
 
 
+@pytest.mark.parametrize(("dtype", "scale"), [("float32", 2e4), ("float64", 2e4), ("float64", 4e8)])
+def test_beyond_the_nodes_log_p_is_its_quadratic_limit(dtype, scale):
+    """For gaps s (-1, -3/4, 1/4), s large, the mode solves t = (s - t) + (3 s/4 - t): t = 7 s/12,
+    so log p = -t^2/2 - (5 s/12)^2/2 - (s/6)^2/2 and the gradient is (5 s/12, s/6, 0)."""
+    with jax.enable_x64(dtype == "float64"):
+        gaps = scale * jnp.array([[-1.0], [-0.75], [0.25]], dtype=dtype)
+        value, gradient = map(
+            np.asarray, jax.value_and_grad(lambda d: log_choice_probability(d)[0])(gaps)
+        )
+    expected = -0.5 * scale**2 * ((7 / 12) ** 2 + (5 / 12) ** 2 + (1 / 6) ** 2)
+    assert float(value) == pytest.approx(expected, rel=1e-5)
+    np.testing.assert_allclose(gradient[:, 0] / scale, [5 / 12, 1 / 6, 0.0], rtol=1e-3, atol=1e-3)
+
+
+def test_a_rival_far_behind_does_not_matter():
+    near = log_choice_probability(jnp.array([[-3.0], [60.0]]))
+    far = log_choice_probability(jnp.array([[-3.0], [1e12]]))
+    np.testing.assert_allclose(near, far, rtol=1e-5)
+
+
 def test_far_tail_keeps_its_gradient():
     """At 1,000 sigma a gradient kernel still knows the way: d log p / d d = -d/2 for M = 2."""
     gradient = jax.grad(lambda d: log_choice_probability(d)[0])(jnp.full((1, 1), -1000.0))

@@ -225,6 +225,6 @@ def test_series_work_with_every_likelihood():
     successors = np.random.default_rng(0).uniform(-1, 1, (5, 3, 2))
     posterior = tc.Posterior(prior, tc.ActionChoice(successors, np.zeros(5, int), noise=0.1))
     run = tc.sample(
-        posterior, tc.pcn, num_chains=2, num_warmup=200, num_samples=20, thin=2, progress=False
+        posterior, tc.pcn, num_chains=2, num_warmup=400, num_samples=20, thin=2, progress=False
     )
     assert np.isfinite(run.draws["log_likelihood"]).all()

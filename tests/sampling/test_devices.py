@@ -21,9 +21,14 @@ def test_devices_come_too_late_once_jax_has_started():
         tc.use_cpu_devices(4)
 
 
-def test_nonsense_counts_are_refused():
-    with pytest.raises(ValueError, match="count must be at least 1, got -1"):
-        tc.use_cpu_devices(-1)
+@pytest.mark.parametrize("count", [-1, 0])
+def test_nonsense_counts_are_refused(count):
+    with pytest.raises(ValueError, match=f"count must be at least 1, got {count}"):
+        tc.use_cpu_devices(count)
+
+
+def test_asking_for_what_is_there_is_no_mistake():
+    assert tc.use_cpu_devices(2) == 2
 
 
 def test_a_fresh_process_can_be_given_devices():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import blackjax
 import equinox as eqx
 import jax
@@ -24,9 +26,9 @@ def quick(**changes) -> tc.Run:
 
 @pytest.mark.parametrize("step_size", [0.3, "adapt"])
 def test_draws_do_not_depend_on_chunks(step_size):
-    whole = quick(step_size=step_size)
+    whole = quick(step_size=step_size, num_warmup=410)
     for chunk_size in (1, 5, 24):
-        run = quick(step_size=step_size, chunk_size=chunk_size)
+        run = quick(step_size=step_size, num_warmup=410, chunk_size=chunk_size)
         np.testing.assert_array_equal(run.positions, whole.positions)
         np.testing.assert_array_equal(run.acceptance, whole.acceptance)
         np.testing.assert_array_equal(run.draws["log_likelihood"], whole.draws["log_likelihood"])
@@ -40,6 +42,8 @@ def test_same_seed_same_draws_other_seed_other_draws():
 def test_chains_are_spread_over_devices_and_differ():
     assert len(jax.devices()) == 2
     run = quick()
+    assert run.num_devices == 2
+    assert quick(num_chains=3).num_devices == 1
     assert len({chain.tobytes() for chain in run.positions}) == 4
 
 
@@ -64,7 +68,7 @@ def test_the_program_is_traced_once():
 
     counted = Kernel(counting, 0.234, 0.1, 1.0)
     posterior, _, _ = linear_gaussian()
-    settings = QUICK | {"num_warmup": 205, "num_samples": 37}
+    settings = QUICK | {"num_warmup": 405, "num_samples": 37}
     tc.sample(posterior, counted, step_size="adapt", **settings)
     assert traces == ["step"]
     other_data = eqx.tree_at(lambda p: p.likelihood.observations, posterior, jnp.zeros(8))
@@ -108,6 +112,73 @@ def test_recorded_functionals_and_moments_are_those_of_the_positions():
     assert run.moments("first")[0].shape == ()
     with pytest.raises(KeyError, match="known: first, square"):
         run.moments("cube")
+
+
+def test_modules_and_their_methods_are_functionals():
+    posterior, _, _ = linear_gaussian()
+    x = jnp.array([[0.5], [1.0]])
+    values_of = posterior.prior.at(x)
+    run = tc.sample(
+        posterior, tc.pcn, step_size=0.3, record={"v": values_of, "up": lambda z: z[0] > 0},
+        moments={"v": values_of, "l": posterior.log_likelihood}, **QUICK,
+    )  # fmt: skip
+    np.testing.assert_allclose(run.moments("v")[0], run.draws["v"].mean(axis=(0, 1)), rtol=1e-4)
+    np.testing.assert_allclose(run.moments("l")[0], run.draws["log_likelihood"].mean(), rtol=1e-4)
+    np.testing.assert_array_equal(run.draws["up"], run.positions[..., 0] > 0)
+    assert "up" in run.summary().table.index
+
+
+def test_the_progress_shows_the_acceptance_of_all_draws(monkeypatch):
+    shown = []
+
+    class Collect:
+        wants_ess = True
+
+        def show(self, status):
+            shown.append(status)
+
+        def close(self):
+            shown.append(None)
+
+    module = sys.modules["traceclass.sampling.sample"]  # the name is the function's too
+    monkeypatch.setattr(module, "make_progress", lambda _: Collect())
+    run = quick(num_samples=200)
+    assert shown[-1] is None
+    assert shown[-2].acceptance_rate == pytest.approx(run.acceptance_rate, rel=1e-4)
+    assert shown[-2].steps_done == shown[-2].steps_total == 600
+    assert shown[0].phase == "warm-up"
+
+
+def test_compilation_is_not_counted_as_sampling():
+    """A kernel seen for the first time: seconds to compile, milliseconds to run."""
+    posterior, _, _ = linear_gaussian()
+    fresh = Kernel(lambda p, s: tc.pcn.build(p, s), 0.234, 0.1, 1.0)
+    run = tc.sample(posterior, fresh, step_size=0.3, **QUICK)
+    assert run.compile_seconds > 3 * run.sampling_seconds
+
+
+def test_a_short_adaptation_is_warned_of():
+    """Frozen before the chains arrive, the step size misses its target, and the run says so."""
+    x = np.linspace(-1, 1, 20)[:, None]
+    prior = tc.TraceClassNetwork(num_inputs=1, widths=(10, 10))
+    posterior = tc.Posterior(prior, tc.GaussianRegression(x, np.sin(3 * x[:, 0]), noise=0.02))
+    run = tc.sample(posterior, tc.pcn, **(QUICK | {"num_warmup": 400, "num_samples": 100}))
+    missed = abs(run.acceptance_rate - 0.234) > 0.1
+    assert ("Use a longer warm-up" in str(run.summary())) == missed
+
+
+def test_too_few_draws_are_warned_of():
+    assert "too few for ESS" in str(quick(num_samples=3).summary())
+
+
+def test_blackjax_mclmc_runs_in_our_driver():
+    """It draws its momentum at the start and never rejects."""
+    posterior, _, _ = linear_gaussian()
+    run = tc.sample(
+        posterior, lambda p, s: blackjax.mclmc(p.logdensity, 1.0, s), step_size=0.05, **QUICK
+    )
+    assert np.isfinite(run.draws["log_likelihood"]).all()
+    assert run.acceptance_rate == 1.0
 
 
 def test_without_positions_the_rest_stays():
@@ -182,10 +253,13 @@ def test_a_hopeless_start_ends_in_one_clear_sentence():
         ({"chunk_size": -1}, "chunk_size must be at least 1"),
         ({"step_size": 2.0}, r"pcn needs a step size in \(0, 1\], got 2.0"),
         ({"step_size": "fast"}, "a number or \"adapt\", got 'fast'"),
-        ({"step_size": "adapt", "num_warmup": 5}, "needs num_warmup >= 20, got 5"),
-        ({"record": {"position": lambda z: z}}, "'position' is kept by every run"),
+        ({"step_size": "adapt", "num_warmup": 5}, "needs num_warmup >= 400, got 5"),
+        ({"record": {"position": lambda z: z}}, "'position' is kept for the run itself"),
+        ({"record": {"draw": lambda z: z}}, "'draw' is kept for the run itself"),
+        ({"seed": 2**32}, "seed must be below 2"),
+        ({"thin": 2**32}, "too long"),
         ({"initial_positions": np.zeros((3, 6))}, r"\(4, 6\), got \(3, 6\)"),
-        ({"num_samples": 10**12}, "GiB .* more than half of this machine's memory"),
+        ({"num_samples": 10**9}, "GiB .* more than half of this machine's memory"),
     ],
 )
 def test_bad_arguments_are_explained(changes, words):

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from traceclass.control.policies import Policy
+from traceclass.validation import require_count
 
 
 class Rollouts(NamedTuple):
@@ -39,6 +40,7 @@ def rollout(
 
     An episode that has arrived stays where it is. `num_steps` is `max_steps` for a failure.
     """
+    max_steps = require_count(max_steps, "max_steps", "An episode needs time.")
     return _rollout(policy, step, reached_goal, key, initial_states, max_steps)
 
 
@@ -60,6 +62,7 @@ def _rollout(
 
     first = (initial_states, reached_goal(initial_states))
     _, (states, arrived) = jax.lax.scan(one_step, first, jax.random.split(key, max_steps))
-    reached = arrived[-1]
-    num_steps = jnp.where(reached, max_steps + 1 - jnp.sum(arrived, axis=0), max_steps)
-    return Rollouts(reached, num_steps, jnp.concatenate([initial_states[None], states]))
+    driving = ~jnp.concatenate([first[1][None], arrived[:-1]])
+    return Rollouts(
+        arrived[-1], jnp.sum(driving, axis=0), jnp.concatenate([initial_states[None], states])
+    )

@@ -13,9 +13,13 @@ import xarray as xr
 class Config(pydantic.BaseModel):
     """Settings of one experiment; unknown names and wrong types are refused."""
 
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = pydantic.ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, strict=True
+    )
 
-    seed: int = pydantic.Field(default=0, ge=0, description="seed of data, chains and rollouts")
+    seed: int = pydantic.Field(
+        default=0, ge=0, lt=2**32, description="seed of data, chains and rollouts"
+    )
 
 
 class Result(NamedTuple):

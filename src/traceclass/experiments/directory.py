@@ -25,6 +25,7 @@ import xarray as xr
 
 import traceclass
 from traceclass.experiments.base import Config, Experiment, Result
+from traceclass.experiments.claim import ENTRIES, DirectoryError
 
 _LIBRARIES = ("jax", "jaxlib", "blackjax", "equinox", "numpy", "scipy", "arviz-stats", "xarray")
 
@@ -40,33 +41,6 @@ class StoredRun(NamedTuple):
     arrays: xr.Dataset
 
 
-class DirectoryError(Exception):
-    """A run directory that cannot be used, said in one sentence."""
-
-
-def check_free(path: Path, *, overwrite: bool) -> None:
-    """Refuse a place that holds something already, or where nothing can be written."""
-    if path.is_symlink() or (path.exists() and not path.is_dir()):
-        raise DirectoryError(f"{path} is not a directory; choose another --out.")
-    if path.is_dir() and any(path.iterdir()):
-        if not (path / "config.json").exists():
-            raise DirectoryError(
-                f"{path} is not empty and holds no run; it is left as it is. Choose another --out."
-            )
-        if not overwrite:
-            raise DirectoryError(
-                f"{path} already holds a run; choose another --out, or replace it with --overwrite."
-            )
-    existing = next(p for p in (path.parent, *path.parent.absolute().parents) if p.exists())
-    try:
-        with tempfile.TemporaryDirectory(dir=existing, prefix=".traceclass-"):
-            pass
-    except OSError as error:
-        raise DirectoryError(
-            f"cannot write to {existing} ({error.strerror}); choose another --out."
-        ) from error
-
-
 def write_run(
     path: Path,
     experiment: Experiment,
@@ -75,14 +49,16 @@ def write_run(
     result: Result,
     render: Callable[[Path], None],
 ) -> None:
-    """Write all files beside `path` and move them there at the end: a run is whole or not there.
+    """Write all files of a run into a claimed directory, in place of an older run.
 
-    `render` draws figures and page into a directory that already holds the data files.
+    They are made in a folder inside it and moved at the end, the older ones out of the way first
+    and deleted last: at no moment is a whole run missing. `render` draws figures and page into a
+    directory that already holds the data files.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as temporary:
-        new = Path(temporary) / "new"
+    with tempfile.TemporaryDirectory(dir=path, prefix=".new-") as temporary:
+        new, old = Path(temporary) / "new", Path(temporary) / "old"
         new.mkdir()
+        old.mkdir()
         described = {"experiment": experiment.name, "preset": preset}
         _write_json(new / "config.json", described | {"settings": config.model_dump()})
         _write_json(new / "versions.json", versions())
@@ -91,9 +67,11 @@ def write_run(
             result.trace.to_netcdf(new / "trace.nc", engine="h5netcdf")
         result.arrays.to_netcdf(new / "arrays.nc", engine="h5netcdf")
         render(new)
-        if path.exists():
-            path.rename(Path(temporary) / "old")
-        new.rename(path)
+        for name in sorted(ENTRIES):
+            if (path / name).exists():
+                (path / name).rename(old / name)
+        for entry in sorted(new.iterdir()):
+            entry.rename(path / entry.name)
 
 
 def read_run(path: Path) -> StoredRun:
@@ -116,8 +94,8 @@ def read_run(path: Path) -> StoredRun:
             _read_trace(path / "trace.nc"),
             xr.load_dataset(path / "arrays.nc", engine="h5netcdf"),
         )
-    except (ValueError, OSError) as error:
-        reason = str(error).splitlines()[0]
+    except (ValueError, OSError, KeyError) as error:
+        reason = " ".join(str(error).split())
         raise DirectoryError(f"{path} cannot be read: {reason}") from error
 
 

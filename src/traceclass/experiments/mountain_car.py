@@ -39,14 +39,14 @@ class MountainCarConfig(Config):
     bias_variance: float = 2.0
     activation: str = "tanh"
     noise: float = 0.1
-    num_demonstrations: pydantic.PositiveInt = 50
+    num_demonstrations: int = pydantic.Field(default=50, ge=1, le=100_000)
     step_size: float | Literal["adapt"] = 0.1
     num_chains: pydantic.PositiveInt = 8
     num_warmup: pydantic.NonNegativeInt = 20_000
     num_samples: pydantic.PositiveInt = 125
     thin: pydantic.PositiveInt = 3_000
-    num_episodes: pydantic.PositiveInt = 100
-    max_steps: pydantic.PositiveInt = 200
+    num_episodes: int = pydantic.Field(default=100, ge=1, le=100_000)
+    max_steps: int = pydantic.Field(default=200, ge=1, le=100_000)
     grid: int = pydantic.Field(default=61, ge=2, le=1001)
 
 
@@ -187,7 +187,7 @@ def _diagnostics(posterior_run: Run) -> dict[str, Any]:
     summary = posterior_run.summary()
     table = summary.table[summary.table["sd"] > 0]
     differences: Any = table[table.index.str.startswith("value_difference")]
-    level: Any = table.loc["log_likelihood"]
+    level: Any = summary.table.loc["log_likelihood"]
     steps = posterior_run.num_chains * posterior_run.num_steps
     return {
         "acceptance_rate": posterior_run.acceptance_rate,

@@ -93,12 +93,13 @@ def accept_or_reject(
 ) -> tuple[StateT, MetropolisInfo]:
     """Metropolis step: the proposal with probability min(1, exp(log_ratio)), else the state.
 
-    A ratio that is NaN or plus infinity says that the likelihood failed at one end, so the move is
-    rejected, as at minus infinity; all three are flagged.
+    States carry `log_likelihood`. A proposal where it is NaN or infinite is rejected and flagged,
+    and so is a ratio that is NaN; from minus infinity any finite proposal is accepted.
     """
-    is_nonfinite = ~jnp.isfinite(log_ratio)
+    level = proposal.log_likelihood  # pyright: ignore[reportAttributeAccessIssue]
+    is_nonfinite = ~jnp.isfinite(level) | jnp.isnan(log_ratio)
     log_ratio = jnp.where(is_nonfinite, -jnp.inf, log_ratio)
-    is_accepted = -jax.random.exponential(key, dtype=log_ratio.dtype) < log_ratio
+    is_accepted = -jax.random.exponential(key, dtype=log_ratio.dtype) <= log_ratio
     chosen = jax.tree.map(lambda new, old: jnp.where(is_accepted, new, old), proposal, state)
     rate = jnp.exp(jnp.minimum(log_ratio, 0.0))
     return chosen, MetropolisInfo(rate, is_accepted, is_nonfinite)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from traceclass.likelihoods.choice_probability import log_choice_probability
 from traceclass.module import Module
-from traceclass.validation import require_finite, require_positive
+from traceclass.validation import require_finite, require_positive, require_shape
 
 Saturation = Callable[[Array], Array]
 
@@ -75,6 +75,7 @@ class ActionChoice(Module):
 
     def log_prob_each(self, values: Float[Array, " points"]) -> Float[Array, " demonstrations"]:
         """The log-probability of each demonstration."""
+        require_shape(values, self.points.shape[:1], "values")
         saturated = self._saturate(values).reshape(self.num_actions, -1)
         return log_choice_probability((saturated[0] - saturated[1:]) / self.noise)
 

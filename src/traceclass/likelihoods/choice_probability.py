@@ -36,6 +36,7 @@ class _Quadrature(NamedTuple):
     nodes: int
     more_nodes: int
     mills: tuple[float, ...]
+    largest_gap: float
 
     def num_nodes(self, num_rivals: int) -> int:
         # The narrowest feature has width 1/sqrt(M), so the step must shrink like it.
@@ -60,13 +61,17 @@ def _mills_polynomial(degree: int) -> tuple[float, ...]:
 
 # Reach and node counts were read off the error against 800 nodes over gaps in [-60, 60]: it stays
 # near rounding in single precision and below 1e-12 in double, see tests.
-_SINGLE = _Quadrature(reach=5.0, nodes=8, more_nodes=3, mills=_mills_polynomial(10))
-_DOUBLE = _Quadrature(reach=7.5, nodes=24, more_nodes=6, mills=_mills_polynomial(22))
+_SINGLE = _Quadrature(
+    reach=5.0, nodes=8, more_nodes=3, mills=_mills_polynomial(10), largest_gap=1e4
+)
+_DOUBLE = _Quadrature(
+    reach=7.5, nodes=24, more_nodes=6, mills=_mills_polynomial(22), largest_gap=1e7
+)
 
-# Beyond this many sigmas a float32 cannot place nodes one sigma apart; there log p is continued
-# linearly, which stays finite up to the second limit and keeps a gradient that points home.
-_LARGEST_GAP = 1e4
-_LARGEST_FINITE_GAP = 1e30
+# Beyond so many sigmas nodes one sigma apart can no longer be placed. There log p is quadratic to
+# within rounding: log p(d) = log p(c d) / c^2. Above the last limit its square would overflow; it
+# is held there, with a gradient that still points home.
+_LARGEST_FINITE_GAP = 1e17
 
 # Up to this many rivals are written out, which a CPU runs two to three times faster than a loop or
 # an array axis; beyond it the time to compile would grow faster than their number.
@@ -139,8 +144,10 @@ def _value_and_gradient(
     log p = h(t*) + log int exp(h(t* + u) - h(t*)) du / sqrt(2 pi).
     """
     rule = _DOUBLE if gaps.dtype == jnp.float64 else _SINGLE
-    all_gaps = jnp.clip(gaps, -_LARGEST_FINITE_GAP, _LARGEST_FINITE_GAP)
-    gaps = jnp.clip(gaps, -_LARGEST_GAP, _LARGEST_GAP)
+    # A rival far behind does not matter, however far; one far ahead sets the scale c.
+    gaps = jnp.clip(gaps, -_LARGEST_FINITE_GAP, rule.largest_gap)
+    c = jnp.minimum(1.0, rule.largest_gap / jnp.maximum(jnp.max(-gaps, axis=0), 1.0))
+    gaps = c * gaps
     mode = jax.lax.stop_gradient(_mode(gaps, rule))
     x_mode = mode + gaps
     at_mode = _normal(x_mode, rule)
@@ -172,9 +179,8 @@ def _value_and_gradient(
     total = jnp.sum(weight, axis=0)
     gradient = jnp.stack([jnp.sum(weight * lam_j, axis=0) / total for lam_j in inverse_mills])
     height = jnp.sum(jnp.log(at_mode.factor) - at_mode.tail, axis=0) - 0.5 * mode**2
-    beyond = jnp.sum(lam * (all_gaps - gaps), axis=0)
-    log_p = height + jnp.log(total * step / _SQRT_2PI) + beyond
-    return jnp.minimum(log_p, 0.0), gradient
+    log_p = height + jnp.log(total * step / _SQRT_2PI)
+    return jnp.minimum(log_p, 0.0) / c**2, gradient / c
 
 
 @jax.custom_jvp

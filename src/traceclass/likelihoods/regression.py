@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from traceclass.likelihoods.base import checked_points
 from traceclass.module import Module
-from traceclass.validation import require_finite, require_positive
+from traceclass.validation import require_finite, require_positive, require_shape
 
 
 class GaussianRegression(Module):
@@ -38,6 +38,7 @@ class GaussianRegression(Module):
         )
 
     def log_prob(self, values: Float[Array, " points"]) -> Float[Array, ""]:
+        require_shape(values, self.observations.shape, "values")
         residuals = (self.observations - values) / self.noise
         constant = self.observations.size * math.log(self.noise * math.sqrt(2 * math.pi))
         return -0.5 * jnp.sum(residuals**2) - constant

@@ -83,11 +83,21 @@ def _check_assumption(activation: Activation) -> None:
             f"activation {name} must be zero at zero, got {at_zero:g}. Otherwise the tail nodes of "
             "an infinitely wide layer do not fade. Subtract that constant."
         )
-    slopes = np.abs(np.diff(values)) / np.diff(_GRID)
+    where, slopes = _slopes(activation, values)
     steepest = int(np.argmax(slopes))
     if slopes[steepest] > 1 + _SLOPE_TOLERANCE:
         raise ValueError(
             f"activation {name} must have Lipschitz constant at most 1, got slope "
-            f"{slopes[steepest]:.4g} near x = {_GRID[steepest]:.3g}. The variance bounds of the "
+            f"{slopes[steepest]:.4g} near x = {where[steepest]:.3g}. The variance bounds of the "
             "prior assume it. Divide the activation by that constant."
         )
+
+
+def _slopes(activation: Activation, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Absolute slopes and where: secants on the grid, derivatives beside it and far outside."""
+    secants = np.abs(np.diff(values)) / np.diff(_GRID)
+    beside = _GRID + np.random.default_rng(0).uniform(-0.005, 0.005, _GRID.size)
+    far = np.geomspace(30.0, 1e4, 200)
+    points = np.concatenate([beside, far, -far])
+    derivative = jax.grad(lambda x: jnp.sum(activation(x)))(jnp.asarray(points, dtype=float))
+    return np.concatenate([_GRID[1:], points]), np.concatenate([secants, np.abs(derivative)])

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Key
 
 from traceclass.module import Module
 from traceclass.priors.inputs import Inputs, ScaleToBox
-from traceclass.validation import require_finite
+from traceclass.validation import require_finite, require_shape
 
 # What `evaluate` may hold at once besides its result.
 _MAX_BYTES = 256 * 2**20
@@ -77,6 +77,7 @@ class Prior(Module):
         """
         points = jnp.asarray(x, dtype=float)
         rows = self.checked_points(jnp.atleast_2d(points))
+        require_shape(z, (*jnp.shape(z)[:-1], self.num_coordinates), "positions")
         positions = jnp.reshape(z, (-1, self.num_coordinates))
         # One function at `step` points, or `batch` functions at all points, fit the memory.
         fitting = max(1, _MAX_BYTES // (self.floats_per_value * rows.dtype.itemsize))

@@ -19,7 +19,7 @@ from traceclass.module import Module
 from traceclass.priors.activations import Activation, activation_named
 from traceclass.priors.base import Prior
 from traceclass.priors.inputs import Inputs
-from traceclass.validation import per_layer, require_count
+from traceclass.validation import per_layer, require_count, require_memory
 
 
 class Layer(NamedTuple):
@@ -84,6 +84,7 @@ class NetworkPrior(Prior):
     ):
         self.num_inputs, self.num_features, self.widths = _sizes(num_inputs, widths, inputs)
         self.alpha = float(alpha)
+        require_memory(self.num_coordinates, f"a network of widths {self.widths}")
         self.weight_variance = per_layer(weight_variance, len(self.widths) + 1, "weight_variance")
         self.bias_variance = per_layer(bias_variance, len(self.widths) + 1, "bias_variance")
         self.activation = activation_named(activation)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 
-from traceclass.experiments.directory import DirectoryError, StoredRun, read_run
+from traceclass.experiments.claim import DirectoryError
+from traceclass.experiments.directory import StoredRun, read_run
 from traceclass.report import mountain_car, prior_draws, theory
 from traceclass.report.page import Table, html_page
 
@@ -19,6 +20,17 @@ _REPORTS: Mapping[str, ModuleType] = MappingProxyType(
 def render(path: Path) -> None:
     """Draw figures/ and report.html of the run directory `path` anew."""
     stored = read_run(path)
+    try:
+        _draw(path, stored)
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise DirectoryError(
+            f"{path} cannot be reported: its files are not those of a finished run "
+            f"({type(error).__name__}: {reason})."
+        ) from error
+
+
+def _draw(path: Path, stored: StoredRun) -> None:
     report = _report_of(stored)
     sections = report.sections(path / "figures", stored.results, stored.trace, stored.arrays)
     title = f"{stored.config['experiment']}, preset {stored.config['preset']}"
@@ -33,15 +45,16 @@ def render(path: Path) -> None:
     (path / "report.html").write_text(page, encoding="utf-8")
 
 
-def terminal_summary(path: Path) -> tuple[Table, str]:
-    """The main table of a stored run and a sentence on its chains."""
+def terminal_summary(path: Path) -> tuple[Table, str, list[str]]:
+    """The main table of a stored run, a sentence on it, and the warnings of its chains."""
     stored = read_run(path)
     report = _report_of(stored)
-    return report.main_table(stored.results), report.headline(stored.results)
+    warnings = stored.results.get("posterior", {}).get("warnings", [])
+    return report.main_table(stored.results), report.headline(stored.results), warnings
 
 
 def _report_of(stored: StoredRun) -> ModuleType:
-    name = str(stored.config.get("experiment"))
+    name = str(stored.config["experiment"])
     if name not in _REPORTS:
         raise DirectoryError(f"{stored.path} holds a run of {name!r}, which has no report here.")
     return _REPORTS[name]

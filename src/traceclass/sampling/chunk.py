@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from traceclass.kernels.base import KernelFactory
 from traceclass.posterior import Posterior
-from traceclass.sampling.functionals import Functional
+from traceclass.sampling.functionals import Functional, recordable
 from traceclass.sampling.moments import Moments, add_draw, no_moments
 
 MAX_START_TRIES = 100
@@ -103,7 +103,9 @@ def _chain(
     moments = {
         name: no_moments(_shape_of(functional, position)) for name, functional in program.moments
     }
-    chain = Chain(number, algorithm.init(position), moments)
+    # Some of BlackJAX's algorithms draw a momentum at the start.
+    key = jax.random.fold_in(jax.random.key(0), number)
+    chain = Chain(number, algorithm.init(position, key), moments)
     return chain, posterior.log_likelihood(position)
 
 
@@ -182,7 +184,7 @@ def _keep(
     program: Program, posterior: Posterior, chain: Chain, draw: Array, draws: PyTree
 ) -> tuple[Chain, PyTree]:
     moments = {
-        name: add_draw(chain.moments[name], functional(chain.state.position))
+        name: add_draw(chain.moments[name], recordable(functional(chain.state.position)))
         for name, functional in program.moments
     }
     draws = _set(draws, draw, _draw_of(program, posterior, chain.state))
@@ -194,7 +196,7 @@ def _draw_of(program: Program, posterior: Posterior, state: Any) -> dict[str, An
     position = state.position
     known = getattr(state, "log_likelihood", None)
     kept = {"log_likelihood": posterior.log_likelihood(position) if known is None else known}
-    kept |= {name: jnp.asarray(functional(position)) for name, functional in program.record}
+    kept |= {name: recordable(functional(position)) for name, functional in program.record}
     return kept | ({"position": position} if program.store_positions else {})
 
 
@@ -219,5 +221,5 @@ def _set(buffer: PyTree, index: Array, value: PyTree) -> PyTree:
 
 
 def _shape_of(functional: Functional, position: Array) -> Array:
-    shape = jax.eval_shape(functional, position)
+    shape = jax.eval_shape(lambda z: functional(z), position)
     return jnp.zeros(shape.shape, jnp.result_type(float))

@@ -19,11 +19,14 @@ def use_cpu_devices(count: int | None = None) -> int:
     Cores are counted by what this process may use, not by what the machine has.
     """
     if count is None:
-        count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    count = require_count(count or 1, "count", "Chains need a device to run on.")
+        affinity = hasattr(os, "sched_getaffinity")
+        count = len(os.sched_getaffinity(0)) if affinity else (os.cpu_count() or 1)
+    count = require_count(count, "count", "Chains need a device to run on.")
     try:
         jax.config.update("jax_num_cpu_devices", count)
     except RuntimeError as error:
+        if len(jax.devices()) == count:
+            return count
         raise RuntimeError(
             f"use_cpu_devices({count}) came too late: JAX has already started with "
             f"{len(jax.devices())} device(s). Call it right after importing traceclass (importing "

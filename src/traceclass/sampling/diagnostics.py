@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings as python_warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,8 +47,10 @@ def summarise(run: Run) -> Summary:
     from arviz_stats.summary import summary
 
     stuck = tuple(int(i) for i in np.flatnonzero(run.num_accepted == 0))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        # ArviZ warns of constant draws; they are reported below, chain by chain.
+    with np.errstate(invalid="ignore", divide="ignore"), python_warnings.catch_warnings():
+        # ArviZ warns of constant draws, which are reported below chain by chain, and of more
+        # chains than draws, which is no mistake here.
+        python_warnings.filterwarnings("ignore", message="Found chain dimension")
         table: Any = summary(run.to_arviz(), round_to="none")  # pyright: ignore[reportArgumentType]
     if stuck:
         table["r_hat"] = np.inf
@@ -70,6 +73,17 @@ def _warnings(run: Run, table: pd.DataFrame, stuck: tuple[int, ...]) -> list[str
         warnings.append(
             f"chain {chains} never moved in {run.num_steps} steps; its draws are one point. "
             "Use a smaller step size or a longer warm-up."
+        )
+    off = run.target_acceptance is not None and abs(run.acceptance_rate - run.target_acceptance)
+    if off and off > 0.1:
+        warnings.append(
+            f"the acceptance rate is {run.acceptance_rate:.3f}, the target of the adaptation was "
+            f"{run.target_acceptance:g}: the chains were not settled when the step size was "
+            "frozen. Use a longer warm-up."
+        )
+    if run.num_samples < 4:
+        warnings.append(
+            f"{run.num_samples} draws a chain are too few for ESS and R-hat; keep at least 4."
         )
     worst = float(table["r_hat"].max())  # pyright: ignore[reportArgumentType]
     if not stuck and worst > LARGEST_RHAT:

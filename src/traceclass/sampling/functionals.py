@@ -16,6 +16,12 @@ Functional = Callable[[Array], Array]
 _MAX_SHARE_OF_MEMORY = 0.5
 
 
+def recordable(value: Array) -> Array:
+    """A functional's value as a draw keeps it: truth values count as 0 and 1."""
+    array = jnp.asarray(value)
+    return array.astype(jnp.int32) if array.dtype == bool else array
+
+
 def check_functionals(
     posterior: Posterior, functionals: Mapping[str, Functional]
 ) -> dict[str, jax.ShapeDtypeStruct]:
@@ -23,9 +29,10 @@ def check_functionals(
     position = jax.ShapeDtypeStruct((posterior.prior.num_coordinates,), jnp.result_type(float))
     shapes = {}
     for name, functional in functionals.items():
-        if name in ("position", "log_likelihood"):
-            raise ValueError(f"the name {name!r} is kept by every run; choose another one.")
-        shape = jax.eval_shape(functional, position)
+        if name in ("position", "log_likelihood", "chain", "draw"):
+            raise ValueError(f"the name {name!r} is kept for the run itself; choose another one.")
+        # Wrapped, because JAX compares what it traces and modules that hold arrays cannot be.
+        shape = jax.eval_shape(lambda z, functional=functional: functional(z), position)
         if not isinstance(shape, jax.ShapeDtypeStruct):
             raise TypeError(f"the functional {name!r} must return one array, got {shape!r}.")
         shapes[name] = shape
@@ -35,13 +42,12 @@ def check_functionals(
 def bytes_per_draw(
     posterior: Posterior,
     shapes: Mapping[str, jax.ShapeDtypeStruct],
-    record: Mapping[str, Functional],
     store_positions: bool,
 ) -> int:
     """Bytes that one draw of one chain keeps."""
     size = jnp.zeros(()).dtype.itemsize
     positions = posterior.prior.num_coordinates * size if store_positions else 0
-    return positions + size + sum(shapes[n].size * shapes[n].dtype.itemsize for n in record)
+    return positions + size + sum(s.size * s.dtype.itemsize for s in shapes.values())
 
 
 def check_memory(num_bytes: int, store_positions: bool) -> None:

@@ -56,7 +56,7 @@ class Silent:
 
 
 class Lines:
-    """Plain lines for a pipe or a file: the first, the last, and one every 30 s between them."""
+    """Plain lines for a pipe or a file: one every 30 s, and the last status when it closes."""
 
     wants_ess = True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,6 +47,8 @@ class Run:
     num_accepted: np.ndarray
     num_nonfinite: np.ndarray
     step_size: float
+    target_acceptance: float | None
+    num_devices: int
     thin: int
     num_warmup: int
     seed: int
@@ -100,7 +103,10 @@ class Run:
             "seed": self.seed,
             "sampling_seconds": self.sampling_seconds,
         }
-        tree = arviz_base.from_dict({"posterior": dict(self.draws), "sample_stats": stats})
+        with warnings.catch_warnings():
+            # ArviZ takes more chains than draws for a transposed array; ours never are.
+            warnings.filterwarnings("ignore", message="More chains")
+            tree = arviz_base.from_dict({"posterior": dict(self.draws), "sample_stats": stats})
         tree["sample_stats"].attrs.update(attributes)
         return tree
 
@@ -116,7 +122,7 @@ class Run:
     def predict(self, x: Any, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> Prediction:
         """Mean, sd and quantiles of the function at points x (n, d), over all stored draws."""
         positions = jnp.asarray(self.flat_positions())
-        points = self.posterior.prior.checked_points(x)
+        points = self.posterior.prior.checked_points(jnp.atleast_2d(jnp.asarray(x, dtype=float)))
         batch = max(1, _MAX_VALUES // len(positions))
         parts = [
             _statistics(

@@ -13,7 +13,7 @@ import numpy as np
 
 from traceclass.kernels.base import Kernel, KernelFactory
 from traceclass.posterior import Posterior
-from traceclass.sampling.adaptation import WINDOW, StepSizeAdaptation
+from traceclass.sampling.adaptation import MIN_WARMUP, WINDOW, StepSizeAdaptation
 from traceclass.sampling.chunk import (
     MAX_START_TRIES,
     Chain,
@@ -35,6 +35,8 @@ from traceclass.sampling.progress import Progress, Status, ess_so_far, make_prog
 from traceclass.sampling.run import Run
 from traceclass.validation import require_count
 
+# Any fixed number sets the sampler's keys apart from key(seed) itself.
+_TAG = 0x7C1A55
 # A chunk is the time between two looks at the progress bar.
 _SECONDS_PER_CHUNK = 1.0
 # Draws of one chunk live on the devices until it ends; the buffer is made anew for every chunk,
@@ -76,11 +78,17 @@ def sample(
     num_chains = require_count(num_chains, "num_chains", "Nothing runs without a chain.")
     num_warmup = require_count(num_warmup, "num_warmup", "Steps cannot be negative.", 0)
     num_samples = require_count(num_samples, "num_samples", "A run needs draws.")
+    thin = require_count(thin, "thin", "It is the number of steps between two draws.")
+    _check_steps(num_warmup + num_samples * thin)
+    seed = require_count(seed, "seed", "Seeds are counted from 0.", 0)
+    if seed >= 2**32:
+        raise ValueError(f"seed must be below 2**32, got {seed}: JAX would wrap it around.")
     if chunk_size is not None:
         chunk_size = require_count(chunk_size, "chunk_size", "A chunk holds draws.")
     record, moments = record or {}, moments or {}
-    shapes = check_functionals(posterior, {**record, **moments})
-    draw_bytes = bytes_per_draw(posterior, shapes, record, store_positions) * num_chains
+    check_functionals(posterior, moments)
+    shapes = check_functionals(posterior, record)
+    draw_bytes = bytes_per_draw(posterior, shapes, store_positions) * num_chains
     check_memory(draw_bytes * num_samples, store_positions)
     fitting = max(1, _MAX_BYTES_PER_CHUNK // draw_bytes)
     adaptation = _adaptation(kernel, step_size, num_warmup)
@@ -99,8 +107,8 @@ def sample(
         num_chains=num_chains,
         num_warmup=num_warmup,
         num_samples=num_samples,
-        thin=require_count(thin, "thin", "It is the number of steps between two draws."),
-        seed=require_count(seed, "seed", "Seeds are counted from 0.", 0),
+        thin=thin,
+        seed=seed,
         chunk_size=chunk_size,
         progress=make_progress(progress),
     )
@@ -124,7 +132,9 @@ class _Sampling:
     progress: Progress
 
     def __post_init__(self):
-        self.key_start, self.key_steps = jax.random.split(jax.random.key(self.seed))
+        # Tagged, so that a user who splits key(seed) for the data does not get the chains' keys.
+        root = jax.random.fold_in(jax.random.key(self.seed), _TAG)
+        self.key_start, self.key_steps = jax.random.split(root)
 
     def run(self, initial_positions: Any) -> Run:
         try:
@@ -146,6 +156,8 @@ class _Sampling:
             num_accepted=tally.accepted.sum(axis=1),
             num_nonfinite=tally.nonfinite.sum(axis=1),
             step_size=self.step_size,
+            target_acceptance=self.adaptation.target if self.adaptation else None,
+            num_devices=self.program.mesh.size,
             thin=self.thin,
             num_warmup=self.num_warmup,
             seed=self.seed,
@@ -224,7 +236,7 @@ class _Sampling:
         began = last_look = time.monotonic()
         tallies: list[Tally] = []
         chunks: list[dict[str, np.ndarray]] = []
-        done, size, ess = 0, self.chunk_size or 1, None
+        done, size, accepted, ess = 0, self.chunk_size or 1, 0.0, None
         while done < self.num_samples:
             chunk_began = time.monotonic()
             size = min(size, self.program.capacity, self.num_samples - done)
@@ -238,7 +250,8 @@ class _Sampling:
             if self.progress.wants_ess and now - last_look > 2.0:
                 ess = ess_so_far(np.concatenate([c["log_likelihood"] for c in chunks], axis=1))
                 last_look = now
-            rate = float(np.mean([t.acceptance_rate.mean() for t in tallies])) / self.thin
+            accepted += float(tally.acceptance_rate.sum())
+            rate = accepted / (done * self.thin * self.num_chains)
             self._show("sampling", done * self.thin, self.num_samples * self.thin, rate, ess, began)
             if self.chunk_size is None:
                 # Not more than double: the first chunk is too short to time well.
@@ -255,6 +268,14 @@ class _Sampling:
         self.progress.show(Status(phase, done, total, rate, self.step_size, ess, left))
 
 
+def _check_steps(num_steps: int) -> None:
+    if num_steps >= 2**32:
+        raise ValueError(
+            f"a chain of {num_steps:,} steps is too long: the global step, from which every key "
+            "comes, must stay below 2**32. Thin less or keep fewer draws."
+        )
+
+
 def _adaptation(
     kernel: KernelFactory, step_size: float | str, num_warmup: int
 ) -> StepSizeAdaptation | None:
@@ -267,12 +288,12 @@ def _adaptation(
                 'step_size="adapt" needs a kernel of traceclass, which knows its target '
                 "acceptance rate; pass a number for other kernels."
             )
-        if num_warmup < WINDOW:
+        if num_warmup < MIN_WARMUP:
             raise ValueError(
-                f'step_size="adapt" needs num_warmup >= {WINDOW}, got {num_warmup}: the step size '
-                "is found in warm-up. Use e.g. num_warmup=2000, or pass a number."
+                f'step_size="adapt" needs num_warmup >= {MIN_WARMUP}, got {num_warmup}: the step '
+                "size is found in warm-up. Use e.g. num_warmup=2000, or pass a number."
             )
-        return StepSizeAdaptation(kernel)
+        return StepSizeAdaptation(kernel, num_warmup)
     if isinstance(kernel, Kernel):
         kernel.check_step_size(step_size)
     return None
