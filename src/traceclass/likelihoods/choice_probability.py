@@ -1,4 +1,4 @@
-r"""The probability that one noisy value is the largest of several, exact in the tails.
+r"""The probability that one noisy value is the largest of several, accurate in the tails.
 
 With gaps d_j = (v_1 - v_j) / sigma, eq. likelihood_computable reads, after t -> v_1 + sigma t,
 
@@ -188,7 +188,8 @@ def log_choice_probability(gaps: Float[Array, "rivals *batch"]) -> Float[Array, 
     r"""log P(v_1 + e_1 > v_j + e_j for all j), e ~ N(0, sigma^2 I), from gaps (v_1 - v_j)/sigma.
 
     The first axis runs over the rivals j of the chosen action; further axes are a batch. Finite
-    for finite gaps. The derivative is the exact one of the integral, from the same nodes.
+    for finite gaps. The derivative is that of the integral, from the same nodes. Beyond 1e4 sigma
+    (1e7 in double precision) both follow the quadratic limit.
     """
     return _value_and_gradient(gaps)[0]
 
