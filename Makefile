@@ -32,7 +32,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/basedpyright
 
 test: lint
-	$(BIN)/pytest -n 2 -m 'not long'
+	$(BIN)/pytest -n 2 --dist loadgroup -m 'not long'
 
 test-long: $(VENV)/.installed-dev
 	$(BIN)/pytest -m long

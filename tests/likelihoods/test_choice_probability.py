@@ -54,12 +54,13 @@ def worst_error(computed, exact) -> float:
 
 
 def cases(num_rivals: int) -> np.ndarray:
-    """All gaps alike from -60 to 60, one far rival among near ones, and two random rows."""
+    """All gaps alike from -60 to 60, one far rival among near ones, and random ones, three values
+    a row (each costs the oracle an integral)."""
     equal = [np.full(num_rivals, g) for g in (-60.0, -13.0, -2.5, 0.0, 4.0, 60.0)]
     mixed = np.zeros(num_rivals)
     mixed[0] = -60.0
     rng = np.random.default_rng(num_rivals)
-    random = [rng.uniform(-60, 60, num_rivals), rng.uniform(-4, 4, num_rivals)]
+    random = [rng.choice(rng.uniform(-s, s, 3), num_rivals) for s in (60, 20, 4)]
     # Eighths are the same number in both precisions, so one oracle serves both.
     return np.round(8 * np.array([*equal, mixed, *random])) / 8
 
