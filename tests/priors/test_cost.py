@@ -45,6 +45,13 @@ def test_values_do_not_depend_on_the_pieces(limit, monkeypatch):
     assert prior.evaluate(zs[0, 0], points[0]).shape == ()
 
 
+def test_points_outside_the_unit_cube_of_a_series_are_warned_of():
+    with pytest.warns(UserWarning, match=r"1 of 2 points lie outside.*by up to 1 of a side"):
+        tc.CosineSeries(num_modes=2).at(np.array([[0.5, 0.5], [0.5, 2.0]]))
+    with pytest.warns(UserWarning, match="1 of 1 points"):
+        tc.FourierSeries(num_inputs=1, max_frequency=2, interaction=1).at(np.array([[-0.5]]))
+
+
 def test_points_outside_the_box_are_warned_of():
     prior = tc.TraceClassNetwork(
         num_inputs=2, widths=(3,), inputs=tc.scale_to_box([0.0, 0.0], [1.0, 2.0])

@@ -6,6 +6,7 @@ import abc
 import math
 import warnings
 from collections.abc import Callable
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -41,6 +42,8 @@ class Prior(Module):
 
     num_inputs: eqx.AbstractVar[int]
     inputs: eqx.AbstractVar[Inputs | None]
+    # Whether points are read on [0, 1]^d unless `inputs` says otherwise.
+    on_unit_cube: ClassVar[bool] = False
 
     @abc.abstractmethod
     def blocks(self) -> tuple[tuple[int, ...], ...]:
@@ -155,6 +158,8 @@ class Prior(Module):
         """Corners of the box the prior is declared on, if there is one."""
         if isinstance(self.inputs, ScaleToBox):
             return np.array(self.inputs.low), np.array(self.inputs.high)
+        if self.on_unit_cube and self.inputs is None:
+            return np.zeros(self.num_inputs), np.ones(self.num_inputs)
         return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -72,6 +72,8 @@ class FourierSeries(Prior):
     >>> tc.FourierSeries(num_inputs=17, max_frequency=10, alpha=2.0).num_coordinates
     54740
     """
+
+    on_unit_cube: ClassVar[bool] = True
 
     num_inputs: int = eqx.field(static=True)
     max_frequency: int = eqx.field(static=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -144,6 +144,8 @@ class CosineSeries(Prior):
     box takes the place of the unit square. On points that form a grid a value costs two small
     matrix products; scattered points are summed one dimension after the other.
     """
+
+    on_unit_cube: ClassVar[bool] = True
 
     num_modes: int = eqx.field(static=True)
     exponent: float = eqx.field(static=True)
