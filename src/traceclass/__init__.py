@@ -4,6 +4,7 @@ prior -> values at points -> likelihood -> posterior -> kernel -> sample -> trac
 """
 
 from traceclass import control as control
+from traceclass import theory as theory
 from traceclass.kernels import Kernel as Kernel
 from traceclass.kernels import pcn as pcn
 from traceclass.likelihoods import ActionChoice as ActionChoice
