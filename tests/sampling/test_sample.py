@@ -39,6 +39,16 @@ def test_same_seed_same_draws_other_seed_other_draws():
     assert not np.array_equal(quick().positions, quick(seed=2).positions)
 
 
+def test_the_seeds_own_key_is_left_to_the_user():
+    """Whoever splits key(seed) for data does not get the keys that the chains start from."""
+    prior = cosine_prior()
+    starts = quick(num_warmup=0, num_samples=1, thin=1, step_size=1e-6).positions[:, 0]
+    for key in (jax.random.key(1), *jax.random.split(jax.random.key(1), 4)):
+        for chain, start in enumerate(starts):
+            draw = prior.sample(jax.random.fold_in(jax.random.fold_in(key, chain), 0))
+            assert float(jnp.max(jnp.abs(draw - start))) > 1e-3
+
+
 def test_chains_are_spread_over_devices_and_differ():
     assert len(jax.devices()) == 2
     run = quick()
@@ -259,6 +269,7 @@ def test_a_hopeless_start_ends_in_one_clear_sentence():
         ({"seed": 2**32}, "seed must be below 2"),
         ({"thin": 2**32}, "too long"),
         ({"initial_positions": np.zeros((3, 6))}, r"\(4, 6\), got \(3, 6\)"),
+        ({"moments": {"huge": lambda _: jnp.zeros((10**6, 10**6))}}, "more than half of this"),
         ({"num_samples": 10**9}, "GiB .* more than half of this machine's memory"),
     ],
 )

@@ -86,10 +86,12 @@ def sample(
     if chunk_size is not None:
         chunk_size = require_count(chunk_size, "chunk_size", "A chunk holds draws.")
     record, moments = record or {}, moments or {}
-    check_functionals(posterior, moments)
+    moment_shapes = check_functionals(posterior, moments).values()
     shapes = check_functionals(posterior, record)
     draw_bytes = bytes_per_draw(posterior, shapes, store_positions) * num_chains
-    check_memory(draw_bytes * num_samples, store_positions)
+    # Running moments are a mean and a sum of squares a chain, however many draws there are.
+    moment_bytes = 2 * num_chains * sum(s.size * s.dtype.itemsize for s in moment_shapes)
+    check_memory(draw_bytes * num_samples + moment_bytes, store_positions)
     fitting = max(1, _MAX_BYTES_PER_CHUNK // draw_bytes)
     adaptation = _adaptation(kernel, step_size, num_warmup)
     run = _Sampling(
