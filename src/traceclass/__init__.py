@@ -6,7 +6,16 @@ prior -> values at points -> likelihood -> posterior -> kernel -> sample -> trac
 from traceclass import control as control
 from traceclass import theory as theory
 from traceclass.kernels import Kernel as Kernel
+from traceclass.kernels import block_node_swap as block_node_swap
+from traceclass.kernels import cycle as cycle
+from traceclass.kernels import elliptical_slice as elliptical_slice
+from traceclass.kernels import hmc as hmc
+from traceclass.kernels import mala as mala
+from traceclass.kernels import mixture as mixture
+from traceclass.kernels import node_swap as node_swap
 from traceclass.kernels import pcn as pcn
+from traceclass.kernels import pcnl as pcnl
+from traceclass.kernels import random_walk as random_walk
 from traceclass.likelihoods import ActionChoice as ActionChoice
 from traceclass.likelihoods import GaussianRegression as GaussianRegression
 from traceclass.likelihoods import Likelihood as Likelihood

@@ -12,8 +12,14 @@ import pytest
 from linear import cosine_prior, linear_gaussian
 
 import traceclass as tc
-from traceclass.kernels.base import accept_or_reject, kernel, sampling_algorithm, standard_normal
-from traceclass.kernels.pcn import PCNState
+from traceclass.kernels.base import (
+    State,
+    StepSizeRule,
+    accept_or_reject,
+    kernel,
+    sampling_algorithm,
+    standard_normal,
+)
 
 POINT = np.zeros((1, 1))
 
@@ -65,7 +71,7 @@ def test_beta_one_proposes_independent_prior_draws():
 def test_a_failing_likelihood_is_rejected_and_flagged(bad):
     posterior = tc.Posterior(cosine_prior(), tc.Likelihood(POINT, lambda v: jnp.sum(v) * 0 + bad))
     algorithm = tc.pcn(posterior, 0.5)
-    state = PCNState(jnp.zeros(6), jnp.zeros(()))
+    state = State(jnp.zeros(6), jnp.zeros(()))
     after, info = algorithm.step(jax.random.key(0), state)
     np.testing.assert_array_equal(after.position, state.position)
     assert float(after.log_likelihood) == 0.0
@@ -149,14 +155,14 @@ def _faulty_step(posterior, beta, key, state, *, fault):
     xi = standard_normal(key_noise, state.position)
     shrink = 1 - beta**2 if fault == "no square root" else jnp.sqrt(1 - beta**2)
     position = shrink * state.position + beta * xi
-    proposal = PCNState(position, posterior.log_likelihood(position))
+    proposal = State(position, posterior.log_likelihood(position))
     ratio = proposal.log_likelihood - state.log_likelihood
     if fault == "tempered by 5 %":
         ratio = 0.95 * ratio
     if fault == "prior counted twice":
         ratio += 0.5 * (jnp.sum(state.position**2) - jnp.sum(position**2))
     if fault == "stale log-likelihood":
-        proposal = PCNState(position, state.log_likelihood)
+        proposal = State(position, state.log_likelihood)
     return accept_or_reject(key_accept, ratio, proposal, state)
 
 
@@ -164,7 +170,7 @@ def _faulty_step(posterior, beta, key, state, *, fault):
     "fault", ["no square root", "tempered by 5 %", "prior counted twice", "stale log-likelihood"]
 )
 def test_the_closed_form_catches_a_fault(fault):
-    @kernel(target_acceptance=0.2, first_step_size=0.5, largest_step_size=1.0)
+    @kernel(StepSizeRule(0.2, 0.5, 1.0))
     def faulty(posterior, step_size):
         right = tc.pcn(posterior, step_size)
         return sampling_algorithm(

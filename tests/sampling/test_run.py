@@ -39,9 +39,10 @@ def test_summary_is_arviz_plus_what_it_lacks(run):
 def test_a_chain_that_never_moved_is_reported(run):
     positions = run.positions.copy()
     positions[2] = positions[2, 0]
-    accepted = run.num_accepted.copy()
+    accepted = run.tally.accepted.copy()
     accepted[2] = 0
-    stuck = dataclasses.replace(run, positions=positions, num_accepted=accepted)
+    tally = run.tally._replace(accepted=accepted)
+    stuck = dataclasses.replace(run, positions=positions, tally=tally)
     summary = stuck.summary()
     assert summary.stuck_chains == (2,)
     assert np.isinf(summary.table["r_hat"]).all()

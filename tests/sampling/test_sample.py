@@ -76,7 +76,7 @@ def test_the_program_is_traced_once():
 
         return algorithm._replace(step=step)
 
-    counted = Kernel(counting, 0.234, 0.1, 1.0)
+    counted = Kernel(counting, tc.pcn.rule)
     posterior, _, _ = linear_gaussian()
     settings = QUICK | {"num_warmup": 405, "num_samples": 37}
     tc.sample(posterior, counted, step_size="adapt", **settings)
@@ -94,7 +94,7 @@ def test_adaptation_meets_its_target(width):
     run = tc.sample(
         posterior, tc.pcn, num_chains=4, num_warmup=4000, num_samples=200, thin=20, progress=False
     )
-    assert run.acceptance_rate == pytest.approx(tc.pcn.target_acceptance, abs=0.05)
+    assert run.acceptance_rate == pytest.approx(tc.pcn.rule.target, abs=0.05)
     assert 0 < run.step_size < 1
 
 
@@ -162,7 +162,7 @@ def test_the_progress_shows_the_acceptance_of_all_draws(monkeypatch):
 def test_compilation_is_not_counted_as_sampling():
     """A kernel seen for the first time: seconds to compile, milliseconds to run."""
     posterior, _, _ = linear_gaussian()
-    fresh = Kernel(lambda p, s: tc.pcn.build(p, s), 0.234, 0.1, 1.0)
+    fresh = Kernel(lambda posterior, step_size: tc.pcn.build(posterior, step_size), tc.pcn.rule)
     run = tc.sample(posterior, fresh, step_size=0.3, **QUICK)
     assert run.compile_seconds > 3 * run.sampling_seconds
 

@@ -1,10 +1,12 @@
-"""What kernels share: the factory type, the accept/reject step, and the noise."""
+"""What kernels share: the factory type, states, the accept/reject step, and the noise."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+import inspect
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -17,54 +19,154 @@ from traceclass.posterior import Posterior
 StateT = TypeVar("StateT")
 
 # (posterior, step_size) -> blackjax.base.SamplingAlgorithm, a pair of functions init and step
-KernelFactory = Callable[[Posterior, Any], Any]
+KernelFactory = Callable[..., Any]
+# What warm-up finds for one move: its step size, and its number of kicks if it has them.
+Tuning = dict[str, Any]
+
+
+class State(NamedTuple):
+    """A position z and its log-likelihood."""
+
+    position: Float[Array, " z"]
+    log_likelihood: Float[Array, ""]
+
+
+class GradientState(NamedTuple):
+    """A position z, its log-likelihood l and the gradient of l, in whitened coordinates."""
+
+    position: Float[Array, " z"]
+    log_likelihood: Float[Array, ""]
+    gradient: Float[Array, " z"]
 
 
 class MetropolisInfo(NamedTuple):
     """What happened in one accept/reject step, under BlackJAX's names."""
 
-    acceptance_rate: Float[Array, ""]
-    is_accepted: Bool[Array, ""]
-    is_nonfinite: Bool[Array, ""]
+    acceptance_rate: Float[Array, "*moves"]
+    is_accepted: Bool[Array, "*moves"]
+    is_nonfinite: Bool[Array, "*moves"]
 
 
-@dataclasses.dataclass(eq=False)
+class StepSizeRule(NamedTuple):
+    """The acceptance rate to aim at, a step size to begin with, and the largest that makes sense.
+
+    Without a target the step size must be given.
+    """
+
+    target: float | None
+    first: float
+    largest: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Kernel:
-    """A kernel factory, `kernel(posterior, step_size) -> blackjax.base.SamplingAlgorithm`.
+    """A kernel factory, `kernel(posterior, step_size, **options) -> SamplingAlgorithm`.
 
-    Besides building the algorithm it knows what `tc.sample` needs to tune it unattended: the
-    acceptance rate to aim at, a first step size and the largest that makes sense. Any plain
-    function of the same signature is a kernel too, if its step size is given.
+    Besides building the algorithm it knows what `tc.sample` needs to run it unattended: how to
+    tune its step size (`rule`; None for a kernel without one, which ignores what it is given),
+    how many steps make a draw (`thin`), and for trajectories how many kicks to begin with
+    (`kicks`, a function of the step size). `keeps_any_state` says that it moves whatever state
+    it is given, gradient included, instead of asking for one of its own.
+
+    `using` fixes options: `tc.hmc.using(num_kicks=20)`. Kernels of the same parts are equal, so
+    that runs with them share a compiled program. Any plain function (posterior, step_size) is a
+    kernel too, if its step size is given.
     """
 
     build: KernelFactory
-    target_acceptance: float
-    first_step_size: float
-    largest_step_size: float
+    rule: StepSizeRule | None = None
+    thin: int = 10
+    kicks: Callable[[Any], Any] | None = None
+    keeps_any_state: bool = False
+    options: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self):
-        functools.update_wrapper(self, self.build)
+        for attribute in ("__doc__", "__name__", "__module__"):
+            value = getattr(self.build, attribute, None)
+            object.__setattr__(self, attribute, value)
+        object.__setattr__(self, "__wrapped__", self.build)
 
-    def __call__(self, posterior: Posterior, step_size: Any) -> Any:
+    @property
+    def name(self) -> str:
+        return self.build.__name__
+
+    @property
+    def moves(self) -> tuple[Kernel, ...]:
+        """The elementary moves of which a step is made: this one alone."""
+        return (self,)
+
+    def __call__(self, posterior: Posterior, step_size: Any = None, **options: Any) -> Any:
+        return self.using(**options).assemble(posterior, self.tuning(step_size))
+
+    def using(self, **options: Any) -> Kernel:
+        """The same kernel with these options fixed."""
+        known = list(inspect.signature(self.build).parameters)[2:]
+        for name in options:
+            if name not in known:
+                has = ", ".join(known) or "none"
+                raise TypeError(f"{self.name} has no option {name!r}; its options: {has}.")
+        fixed = dict(self.options) | options
+        return dataclasses.replace(self, options=tuple(sorted(fixed.items())))
+
+    def assemble(self, posterior: Posterior, tuning: Sequence[Tuning]) -> Any:
+        """The algorithm, with what is tuned given for each of `moves`."""
+        tuned = {"step_size": None} | tuning[0] | dict(self.options)
+        return self.build(posterior, **tuned)
+
+    def tuning(self, step_size: Any) -> tuple[Tuning, ...]:
+        """What a step size says about each of `moves`."""
+        if self.rule is None:
+            return ({},)
         self.check_step_size(step_size)
-        return self.build(posterior, step_size)
+        free = self.kicks is not None and "num_kicks" not in dict(self.options)
+        kicks = {"num_kicks": self.kicks(step_size)} if self.kicks is not None and free else {}
+        return ({"step_size": step_size} | kicks,)
 
     def check_step_size(self, step_size: Any) -> None:
         """Refuse a step size outside (0, largest]; a traced one cannot be looked at."""
-        if isinstance(step_size, Tracer):
+        if self.rule is None or isinstance(step_size, Tracer):
             return
-        if not 0 < float(step_size) <= self.largest_step_size:
+        if step_size is None or not 0 < float(step_size) <= self.rule.largest:
             raise ValueError(
-                f"{self.build.__name__} needs a step size in (0, {self.largest_step_size:g}], got "
-                f'{step_size}. Use e.g. {self.first_step_size:g}, or step_size="adapt".'
+                f"{self.name} needs a step size in (0, {self.rule.largest:g}], got "
+                f'{step_size}. Use e.g. {self.rule.first:g}, or step_size="adapt".'
             )
 
 
 def kernel(
-    *, target_acceptance: float, first_step_size: float, largest_step_size: float
+    rule: StepSizeRule | None = None,
+    *,
+    thin: int = 10,
+    kicks: Callable[[Any], Any] | None = None,
+    keeps_any_state: bool = False,
 ) -> Callable[[KernelFactory], Kernel]:
-    """Decorator that makes a `Kernel` of a function (posterior, step_size)."""
-    return lambda build: Kernel(build, target_acceptance, first_step_size, largest_step_size)
+    """Decorator that makes a `Kernel` of a function (posterior, step_size, **options)."""
+    return lambda build: Kernel(build, rule, thin, kicks, keeps_any_state)
+
+
+def as_kernel(factory: KernelFactory) -> Kernel:
+    """`factory` itself if it is a `Kernel`; a plain (posterior, step_size) function as one."""
+    if isinstance(factory, Kernel):
+        return factory
+    if isinstance(factory, functools.partial) and isinstance(factory.func, Kernel):
+        return factory.func.using(**factory.keywords)
+    if not callable(factory):
+        raise TypeError(
+            f"a kernel is tc.hmc, tc.pcn, ..., or a function (posterior, step_size) that returns a "
+            f"BlackJAX algorithm; got {type(factory).__name__}."
+        )
+    return _Foreign(factory, StepSizeRule(None, 0.1, math.inf))
+
+
+class _Foreign(Kernel):
+    """A user's function as a kernel: called with two arguments, whatever they are named."""
+
+    @property
+    def name(self) -> str:
+        return getattr(self.build, "__name__", "kernel")
+
+    def assemble(self, posterior: Posterior, tuning: Sequence[Tuning]) -> Any:
+        return self.build(posterior, tuning[0]["step_size"])
 
 
 def sampling_algorithm(init: Callable[..., Any], step: Callable[..., Any]) -> Any:
@@ -76,6 +178,22 @@ def sampling_algorithm(init: Callable[..., Any], step: Callable[..., Any]) -> An
     from blackjax.base import SamplingAlgorithm
 
     return SamplingAlgorithm(init, step)
+
+
+def init(
+    posterior: Posterior, position: Float[Array, " z"], rng_key: Key[Array, ""] | None = None
+) -> State:
+    """The state of a kernel that needs no gradient."""
+    del rng_key
+    return State(position, posterior.log_likelihood(position))
+
+
+def init_with_gradient(
+    posterior: Posterior, position: Float[Array, " z"], rng_key: Key[Array, ""] | None = None
+) -> GradientState:
+    """The state of a kernel that uses the gradient of the log-likelihood."""
+    del rng_key
+    return GradientState(position, *posterior.log_likelihood_and_gradient(position))
 
 
 def standard_normal(key: Key[Array, ""], like: Float[Array, " z"]) -> Float[Array, " z"]:
@@ -96,10 +214,26 @@ def accept_or_reject(
     States carry `log_likelihood`. A proposal where it is NaN or infinite is rejected and flagged,
     and so is a ratio that is NaN; from minus infinity any finite proposal is accepted.
     """
-    level = proposal.log_likelihood  # pyright: ignore[reportAttributeAccessIssue]
-    is_nonfinite = ~jnp.isfinite(level) | jnp.isnan(log_ratio)
+    is_accepted, info = decide(key, log_ratio, proposal)
+    chosen = jax.tree.map(lambda new, old: jnp.where(is_accepted, new, old), proposal, state)
+    return chosen, info
+
+
+def decide(
+    key: Key[Array, ""], log_ratio: Float[Array, ""], proposal: Any
+) -> tuple[Bool[Array, ""], MetropolisInfo]:
+    """Whether to accept, for moves that change few coordinates and copy none of the others."""
+    is_nonfinite = ~jnp.isfinite(proposal.log_likelihood) | jnp.isnan(log_ratio)
     log_ratio = jnp.where(is_nonfinite, -jnp.inf, log_ratio)
     is_accepted = -jax.random.exponential(key, dtype=log_ratio.dtype) <= log_ratio
-    chosen = jax.tree.map(lambda new, old: jnp.where(is_accepted, new, old), proposal, state)
     rate = jnp.exp(jnp.minimum(log_ratio, 0.0))
-    return chosen, MetropolisInfo(rate, is_accepted, is_nonfinite)
+    return is_accepted, MetropolisInfo(rate, is_accepted, is_nonfinite)
+
+
+def metropolis_info(info: Any) -> MetropolisInfo:
+    """Our names are BlackJAX's; its kernels lack some, and MCLMC has no rejections at all."""
+    if isinstance(info, MetropolisInfo):
+        return info
+    rate = jnp.asarray(getattr(info, "acceptance_rate", 1.0), dtype=float)
+    is_accepted = getattr(info, "is_accepted", rate > 0)
+    return MetropolisInfo(rate, is_accepted, getattr(info, "is_nonfinite", jnp.isnan(rate)))

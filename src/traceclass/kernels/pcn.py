@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Key
 
 from traceclass.kernels.base import (
     MetropolisInfo,
+    State,
+    StepSizeRule,
     accept_or_reject,
+    init,
     kernel,
     sampling_algorithm,
     standard_normal,
@@ -19,33 +22,19 @@ from traceclass.kernels.base import (
 from traceclass.posterior import Posterior
 
 
-class PCNState(NamedTuple):
-    """A position z and its log-likelihood."""
-
-    position: Float[Array, " z"]
-    log_likelihood: Float[Array, ""]
-
-
-def _init(
-    posterior: Posterior, position: Float[Array, " z"], rng_key: Key[Array, ""] | None = None
-) -> PCNState:
-    del rng_key
-    return PCNState(position, posterior.log_likelihood(position))
-
-
 def _step(
-    posterior: Posterior, beta: Any, rng_key: Key[Array, ""], state: PCNState
-) -> tuple[PCNState, MetropolisInfo]:
+    posterior: Posterior, beta: Any, rng_key: Key[Array, ""], state: State
+) -> tuple[State, MetropolisInfo]:
     key_noise, key_accept = jax.random.split(rng_key)
     xi = standard_normal(key_noise, state.position)
     position = jnp.sqrt(1 - beta**2) * state.position + beta * xi
-    proposal = PCNState(position, posterior.log_likelihood(position))
+    proposal = State(position, posterior.log_likelihood(position))
     log_ratio = proposal.log_likelihood - state.log_likelihood
     return accept_or_reject(key_accept, log_ratio, proposal, state)
 
 
 # 0.234 is the optimal rate of random-walk-type proposals (Roberts, Gelman & Gilks 1997).
-@kernel(target_acceptance=0.234, first_step_size=0.1, largest_step_size=1.0)
+@kernel(StepSizeRule(target=0.234, first=0.1, largest=1.0))
 def pcn(posterior: Posterior, step_size: Any) -> Any:
     r"""Preconditioned Crank-Nicolson in whitened coordinates (eq. pCN).
 
@@ -56,4 +45,4 @@ def pcn(posterior: Posterior, step_size: Any) -> Any:
     added. `step_size` is beta, in (0, 1]. It is not a random walk: at beta = 1 it proposes
     independent prior draws. Reference: Cotter, Roberts, Stuart & White, Stat. Sci. 2013.
     """
-    return sampling_algorithm(partial(_init, posterior), partial(_step, posterior, step_size))
+    return sampling_algorithm(partial(init, posterior), partial(_step, posterior, step_size))

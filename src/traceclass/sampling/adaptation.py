@@ -1,55 +1,221 @@
-"""Step size found in warm-up: BlackJAX's dual averaging, pooled over chains."""
+"""What warm-up finds: step sizes by dual averaging, and how far a trajectory should go."""
 
 from __future__ import annotations
 
-import jax
+import math
+from collections.abc import Callable
+from typing import Any
 
-from traceclass.kernels.base import Kernel
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from traceclass.kernels.base import Kernel, StepSizeRule, Tuning
+from traceclass.posterior import Posterior
 
 # Steps between two updates; each pools this many acceptance rates a chain. Part of what a run is:
 # the draws depend on it, and on nothing else of the chunking.
 WINDOW = 20
 # Ten updates to come near, and ten from there to average.
 MIN_WARMUP = 20 * WINDOW
+# Lengths of a trajectory that are tried, as shares of a quarter turn.
+SHARES = (1.0, 0.5, 0.25)
+# Trajectories of the longest in a trial; the shorter ones take as many gradients.
+_LONGEST_IN_TRIAL = 2
+# A longer trajectory is preferred to one that does better by less than this: its draws are
+# further apart, and two trials of the same length differ by as much.
+_MARGIN = 0.1
+# On the way from the prior draw to the posterior, where momentum is of no use for long.
+FEW_KICKS = 10
+# A trajectory in warm-up never takes more than this.
+MOST_KICKS = 200
 
 
 class StepSizeAdaptation:
     """Moves log(step size) until the mean acceptance rate of all chains meets the target.
 
-    Half-way through warm-up it starts again from where it is, so that the average it ends with
-    forgets the chains' way from the prior, on which other step sizes are accepted.
+    BlackJAX's dual averaging, pooled over chains. `restart` begins again from where it is, so that
+    the average it ends with forgets what was before.
     """
 
-    def __init__(self, kernel: Kernel, num_warmup: int):
+    def __init__(self, rule: StepSizeRule):
         # Imported late, as in kernels.base.sampling_algorithm.
         from blackjax.adaptation.step_size import dual_averaging_adaptation
 
-        init, update, final = dual_averaging_adaptation(kernel.target_acceptance)
-        self.target = kernel.target_acceptance
-        self._largest = kernel.largest_step_size
+        assert rule.target is not None
+        init, update, final = dual_averaging_adaptation(rule.target)
+        self._largest = rule.largest
         # BlackJAX draws the step size towards ten times what it starts from: start at a tenth.
         self._init = lambda step_size: init(step_size / 10)
-        self._state = self._init(kernel.first_step_size)
-        self._restart = num_warmup // WINDOW // 2
-        self._num_updates = 0
+        self._state = self._init(rule.first)
         self._update = jax.jit(update)
         self._final = final
+        self._sum, self._tried = 0.0, 0.0
 
     @property
     def step_size(self) -> float:
         """The step size to try next."""
-        return self._bounded(self._state.log_step_size)
+        return min(float(jnp.exp(self._state.log_step_size)), self._largest)
 
-    def update(self, acceptance_rate: float) -> None:
-        """Learn from the mean acceptance rate of one window."""
-        self._state = self._update(self._state, acceptance_rate)
-        self._num_updates += 1
-        if self._num_updates == self._restart:
-            self._state = self._init(self.settled())
+    def update(self, acceptance_rate: float, tried: float) -> None:
+        """Learn from some steps: their mean acceptance rate, and how many a chain there were.
+
+        They are pooled until they make a window; fewer tell too little.
+        """
+        self._sum += acceptance_rate * tried
+        self._tried += tried
+        if self._tried >= WINDOW:
+            self._state = self._update(self._state, self._sum / self._tried)
+            self._sum, self._tried = 0.0, 0.0
+
+    def restart(self) -> None:
+        self._state = self._init(self.settled())
+        self._sum, self._tried = 0.0, 0.0
 
     def settled(self) -> float:
         """The step size to freeze: the weighted average of those tried."""
         return min(float(self._final(self._state)), self._largest)
 
-    def _bounded(self, log_step_size: jax.Array) -> float:
-        return min(float(jax.numpy.exp(log_step_size)), self._largest)
+
+class TrajectoryAdaptation:
+    r"""Finds how far an HMC trajectory should go, from the autocorrelation it leaves.
+
+    The length of a trajectory is a share of a quarter turn of the rotation, so `num_kicks` is
+    (pi/2) share / step size. Trials of all shares take turns, each of as many trajectories as make
+    the same number of gradients, and the mean square change of several functionals f_j over a
+    trial (the function's values at the data, and the log-likelihood) gives the autocorrelation
+    left at that cost:
+
+        1 - rho_j = E (f_j' - f_j)^2 / (2 Var f_j)
+
+    A share is judged by the tenth percentile of 1 - rho_j over j: slow functionals decide. Values
+    above 1 count as 1, so that no share wins by an oscillation. One step alone would mislead:
+    short trajectories forget the fast part of f_j soon and the slow part never.
+    """
+
+    def __init__(self, functional: Callable[[Any], Any]):
+        self._functional = functional
+        self._before: np.ndarray | None = None
+        self._seen: list[np.ndarray] = []
+        self._jumps: dict[float, list[np.ndarray]] = {share: [] for share in SHARES}
+        self._num_trials = 0
+        self.share = SHARES[0]
+
+    def kicks(self, step_size: float) -> int:
+        """The number of kicks that makes the present share at this step size."""
+        return int(np.clip(round(0.5 * math.pi * self.share / step_size), 1, MOST_KICKS))
+
+    def next_trial(self, step_size: float) -> int:
+        """Take up the next share, and say how many trajectories its trial is made of."""
+        self.share = SHARES[0]
+        longest = self.kicks(step_size)
+        self.share = SHARES[self._num_trials % len(SHARES)]
+        return round(_LONGEST_IN_TRIAL * longest / self.kicks(step_size))
+
+    def look(self, positions: Any) -> None:
+        """See where the chains are before the first trial."""
+        self._before = np.asarray(self._functional(positions), dtype=np.float64)
+
+    def learn(self, positions: Any) -> None:
+        """See where the chains are after a trial."""
+        before = self._before
+        self.look(positions)
+        assert before is not None
+        assert self._before is not None
+        self._jumps[self.share].append((self._before - before) ** 2)
+        self._seen.append(self._before)
+        self._num_trials += 1
+
+    def choose(self) -> None:
+        """Settle on a share: the longest of those that do about as well as the best."""
+        scores = self._scores()
+        best = max(scores.values(), default=0.0)
+        self.share = next((s for s in SHARES if scores.get(s, 0.0) >= (1 - _MARGIN) * best), 1.0)
+
+    def _scores(self) -> dict[float, float]:
+        variance = np.concatenate(self._seen).var(axis=0)
+        telling = np.isfinite(variance) & (variance > 0)
+        scores = {}
+        for share, jumps in self._jumps.items():
+            if jumps and telling.any():
+                mean_square = np.concatenate(jumps).mean(axis=0)[telling]
+                moved = np.minimum(mean_square / (2 * variance[telling]), 1.0)
+                scores[share] = float(np.quantile(moved, 0.1))
+        return scores
+
+
+# Values of the function at this many of the data's points are enough to see it move.
+_MOST_POINTS = 200
+
+
+def values_and_level(posterior: Posterior) -> Callable[[Any], Any]:
+    """Positions (chains, z) -> the function's values at the data and the log-likelihood."""
+
+    @jax.jit
+    def functional(positions: Any) -> Any:
+        def of_chain(z: Any) -> Any:
+            values = posterior.values_of(z)
+            level = posterior.likelihood.log_prob(values)
+            few = jnp.ravel(values)[:: max(1, values.size // _MOST_POINTS)]
+            return jnp.append(few, level)
+
+        return jax.vmap(of_chain)(positions)
+
+    return functional
+
+
+class MoveAdaptation:
+    """One move of a kernel in warm-up: its step size, and its number of kicks if it has them.
+
+    Plain moves average their step size over the second half of warm-up. With kicks the quarters
+    are: short trajectories towards the posterior; quarter turns; trials of several lengths; and
+    the step size once more at the length that was chosen.
+    """
+
+    def __init__(self, move: Kernel, num_warmup: int, posterior: Posterior):
+        assert move.rule is not None
+        self._steps = StepSizeAdaptation(move.rule)
+        tunes_kicks = move.kicks is not None and "num_kicks" not in dict(move.options)
+        self._turns = TrajectoryAdaptation(values_and_level(posterior)) if tunes_kicks else None
+        quarter = num_warmup // WINDOW // 4 * WINDOW
+        self._quarters = (quarter, 2 * quarter, 3 * quarter)
+        self._in_trial, self._trial_ends = False, 0
+
+    def window(self, done: int) -> tuple[Tuning, int]:
+        """What to run with after `done` steps, and for how many."""
+        if self._turns is None:
+            return {"step_size": self._steps.step_size}, WINDOW
+        first, second, third = self._quarters
+        self._in_trial = second <= done < third
+        if self._in_trial:
+            step_size = self._steps.settled()
+            steps = self._turns.next_trial(step_size)
+            self._trial_ends = done + steps
+            tuning = {"step_size": step_size, "num_kicks": self._turns.kicks(step_size)}
+            return tuning, min(steps, third - done)
+        step_size = self._steps.step_size
+        most = FEW_KICKS if done < first else MOST_KICKS
+        kicks = min(most, self._turns.kicks(step_size))
+        return {"step_size": step_size, "num_kicks": kicks}, WINDOW
+
+    def update(self, done: int, acceptance_rate: float, tried: float, positions: Any) -> None:
+        """Learn from the window that ended after `done` steps."""
+        first, second, third = self._quarters
+        if self._turns is not None and self._in_trial:
+            if done == self._trial_ends:  # and not cut short by the end of the quarter
+                self._turns.learn(positions)
+            if done == third:
+                self._turns.choose()
+                self._steps.restart()
+            return
+        self._steps.update(acceptance_rate, tried)
+        if done == (second if self._turns is None else first):
+            self._steps.restart()
+        if self._turns is not None and done == second:
+            self._turns.look(positions)
+
+    def settled(self) -> Tuning:
+        """What to freeze."""
+        step_size = self._steps.settled()
+        kicks = {} if self._turns is None else {"num_kicks": self._turns.kicks(step_size)}
+        return {"step_size": step_size} | kicks

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from traceclass.kernels.base import KernelFactory
+from traceclass.kernels.base import Kernel, Tuning
+from traceclass.kernels.composition import moves_of
 from traceclass.posterior import Posterior
 from traceclass.sampling.functionals import Functional, recordable
 from traceclass.sampling.moments import Moments, add_draw, no_moments
@@ -22,7 +23,7 @@ MAX_START_TRIES = 100
 class Program(NamedTuple):
     """All of a run that is fixed when it is compiled."""
 
-    kernel: KernelFactory
+    kernel: Kernel
     record: tuple[tuple[str, Functional], ...]
     moments: tuple[tuple[str, Functional], ...]
     store_positions: bool
@@ -39,11 +40,15 @@ class Chain(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """Sums over the steps of a draw; JAX arrays in the program, NumPy arrays on the host."""
+    """Sums over the steps of a draw, one for each of the kernel's moves (trailing axis moves).
+
+    JAX arrays in the program, NumPy arrays on the host.
+    """
 
     acceptance_rate: Any
     accepted: Any
     nonfinite: Any
+    tried: Any
 
 
 class Schedule(NamedTuple):
@@ -59,13 +64,15 @@ class Schedule(NamedTuple):
 def start(
     program: Program,
     posterior: Posterior,
-    step_size: Float[Array, ""],
+    tuning: tuple[Tuning, ...],
     key: Key[Array, ""],
     num_chains: int,
-) -> tuple[Chain, Array]:
-    """Chains at prior draws of finite log-likelihood, after at most 100 tries each, and that."""
+) -> tuple[Chain, Array, Array]:
+    """Chains at prior draws where all is finite, after at most 100 tries each; see `_chain`."""
 
-    def find(number: Array) -> tuple[Chain, Array]:
+    algorithm = program.kernel.assemble(posterior, tuning)
+
+    def find(number: Array) -> tuple[Chain, Array, Array]:
         chain_key = jax.random.fold_in(key, number)
 
         def attempt(tries: Any) -> Array:
@@ -73,13 +80,12 @@ def start(
 
         def hopeless(carry: Any) -> Any:
             tries, position = carry
-            bad = ~jnp.isfinite(posterior.log_likelihood(position))
-            return bad & (tries < MAX_START_TRIES)
+            return ~_is_finite(algorithm.init(position, key)) & (tries < MAX_START_TRIES)
 
         _, position = jax.lax.while_loop(
             hopeless, lambda carry: (carry[0] + 1, attempt(carry[0] + 1)), (0, attempt(0))
         )
-        return _chain(program, posterior, step_size, number, position)
+        return _chain(program, posterior, tuning, number, position)
 
     return jax.vmap(find)(jnp.arange(num_chains))
 
@@ -88,32 +94,43 @@ def start(
 def start_at(
     program: Program,
     posterior: Posterior,
-    step_size: Float[Array, ""],
+    tuning: tuple[Tuning, ...],
     positions: Float[Array, "chains z"],
-) -> tuple[Chain, Array]:
-    """Chains at the given positions, and their log-likelihoods."""
-    chain_at = partial(_chain, program, posterior, step_size)
+) -> tuple[Chain, Array, Array]:
+    """Chains at the given positions; see `_chain`."""
+    chain_at = partial(_chain, program, posterior, tuning)
     return jax.vmap(chain_at)(jnp.arange(len(positions)), positions)
 
 
 def _chain(
-    program: Program, posterior: Posterior, step_size: Array, number: Array, position: Array
-) -> tuple[Chain, Array]:
-    algorithm = program.kernel(posterior, step_size)
+    program: Program,
+    posterior: Posterior,
+    tuning: tuple[Tuning, ...],
+    number: Array,
+    position: Array,
+) -> tuple[Chain, Array, Array]:
+    """A chain at a position, the log-likelihood there, and whether all of its state is finite."""
+    algorithm = program.kernel.assemble(posterior, tuning)
     moments = {
         name: no_moments(_shape_of(functional, position)) for name, functional in program.moments
     }
     # Some of BlackJAX's algorithms draw a momentum at the start.
     key = jax.random.fold_in(jax.random.key(0), number)
     chain = Chain(number, algorithm.init(position, key), moments)
-    return chain, posterior.log_likelihood(position)
+    return chain, posterior.log_likelihood(position), _is_finite(chain.state)
+
+
+def _is_finite(state: Any) -> Array:
+    """Whether the log-likelihood and all else that a kernel keeps (its gradient) is finite."""
+    floats = [leaf for leaf in jax.tree.leaves(state) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    return jnp.stack([jnp.isfinite(leaf).all() for leaf in floats]).all()
 
 
 @eqx.filter_jit
 def advance(
     program: Program,
     posterior: Posterior,
-    step_size: Float[Array, ""],
+    tuning: tuple[Tuning, ...],
     key: Key[Array, ""],
     chains: Chain,
     schedule: Schedule,
@@ -126,9 +143,9 @@ def advance(
     """
     arrays, static = eqx.partition(posterior, eqx.is_array)
 
-    def of_device(arrays: Any, step_size: Array, key: Array, chains: Chain, schedule: Schedule):
+    def of_device(arrays: Any, tuning: Any, key: Array, chains: Chain, schedule: Schedule):
         posterior = eqx.combine(arrays, static)
-        run = partial(_advance_chain, program, posterior, step_size, key, schedule)
+        run = partial(_advance_chain, program, posterior, tuning, key, schedule)
         return jax.vmap(run)(chains)
 
     everywhere, by_chain = PartitionSpec(), PartitionSpec("chains")
@@ -138,18 +155,18 @@ def advance(
         in_specs=(everywhere, everywhere, everywhere, by_chain, everywhere),
         out_specs=by_chain,
         check_vma=False,
-    )(arrays, step_size, key, chains, schedule)
+    )(arrays, tuning, key, chains, schedule)
 
 
 def _advance_chain(
     program: Program,
     posterior: Posterior,
-    step_size: Array,
+    tuning: tuple[Tuning, ...],
     key: Array,
     schedule: Schedule,
     chain: Chain,
 ) -> tuple[Chain, Tally, PyTree]:
-    algorithm = program.kernel(posterior, step_size)
+    algorithm = program.kernel.assemble(posterior, tuning)
     chain_key = jax.random.fold_in(key, chain.number)
 
     def one_step(step: Array, carry: tuple[Any, Tally]) -> tuple[Any, Tally]:
@@ -161,7 +178,7 @@ def _advance_chain(
         chain, tallies, draws = carry
         first = schedule.first_step + draw * schedule.steps_per_draw
         state, tally = jax.lax.fori_loop(
-            first, first + schedule.steps_per_draw, one_step, (chain.state, _no_tally())
+            first, first + schedule.steps_per_draw, one_step, (chain.state, _no_tally(program))
         )
         tallies = _set(tallies, draw, tally)
         chain, draws = jax.lax.cond(
@@ -176,7 +193,7 @@ def _advance_chain(
         0,
         schedule.num_draws,
         one_draw,
-        (chain, _buffer(program, _no_tally()), _buffer(program, blank)),
+        (chain, _buffer(program, _no_tally(program)), _buffer(program, blank)),
     )
 
 
@@ -201,15 +218,15 @@ def _draw_of(program: Program, posterior: Posterior, state: Any) -> dict[str, An
 
 
 def _tally(info: Any) -> Tally:
-    """Our names are BlackJAX's; its kernels lack some, and MCLMC has no rejections at all."""
-    rate = jnp.asarray(getattr(info, "acceptance_rate", 1.0), dtype=float)
-    accepted = getattr(info, "is_accepted", rate > 0)
-    nonfinite = getattr(info, "is_nonfinite", jnp.isnan(rate))
-    return Tally(rate, accepted.astype(jnp.int32), nonfinite.astype(jnp.int32))
+    moves, tried = moves_of(info)
+    counts = (moves.is_accepted, moves.is_nonfinite, tried)
+    return Tally(moves.acceptance_rate, *(count.astype(jnp.int32) for count in counts))
 
 
-def _no_tally() -> Tally:
-    return Tally(jnp.zeros(()), jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
+def _no_tally(program: Program) -> Tally:
+    moves = len(program.kernel.moves)
+    counts = (jnp.zeros(moves, jnp.int32) for _ in range(3))
+    return Tally(jnp.zeros(moves), *counts)
 
 
 def _buffer(program: Program, like: PyTree) -> PyTree:

@@ -27,7 +27,7 @@ class Summary:
 
     table: pd.DataFrame
     acceptance_rates: np.ndarray
-    step_size: float
+    moves: dict[str, dict[str, float]]
     stuck_chains: tuple[int, ...]
     num_nonfinite: int
     warnings: tuple[str, ...]
@@ -35,11 +35,17 @@ class Summary:
     def __str__(self) -> str:
         rates = ", ".join(f"{rate:.3f}" for rate in self.acceptance_rates)
         lines = [
-            f"acceptance rate by chain: {rates}   (step size {self.step_size:.4g})",
+            f"acceptance rate by chain: {rates}",
+            *(_line_of(move, tuning) for move, tuning in self.moves.items()),
             self.table.to_string(float_format=lambda x: f"{x:.4g}"),
             *(f"warning: {text}" for text in self.warnings),
         ]
         return "\n".join(lines)
+
+
+def _line_of(move: str, figures: dict[str, float]) -> str:
+    words = (f"{name.replace('_', ' ')} {value:.4g}" for name, value in figures.items())
+    return f"{move}: {', '.join(words)}"
 
 
 def summarise(run: Run) -> Summary:
@@ -59,7 +65,10 @@ def summarise(run: Run) -> Summary:
     return Summary(
         table=table,
         acceptance_rates=run.chain_acceptance_rates,
-        step_size=run.step_size,
+        moves={
+            name: {"acceptance_rate": rate, **run.tuning[name]}
+            for name, rate in run.move_acceptance_rates.items()
+        },
         stuck_chains=stuck,
         num_nonfinite=int(run.num_nonfinite.sum()),
         warnings=tuple(_warnings(run, table, stuck)),

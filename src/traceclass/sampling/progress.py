@@ -19,17 +19,17 @@ class Status(NamedTuple):
     steps_done: int
     steps_total: int
     acceptance_rate: float
-    step_size: float
+    step_size: float | None
     ess: float | None
     seconds_left: float | None
 
     def __str__(self) -> str:
         share = self.steps_done / max(self.steps_total, 1)
         ess = "" if self.ess is None else f", ESS {self.ess:.0f}"
+        step = "" if self.step_size is None else f", step size {self.step_size:.4g}"
         left = "" if self.seconds_left is None else f", {duration(self.seconds_left)} left"
         return (
-            f"{self.phase:8s} {share:4.0%}  acceptance {self.acceptance_rate:.3f}, "
-            f"step size {self.step_size:.4g}{ess}{left}"
+            f"{self.phase:8s} {share:4.0%}  acceptance {self.acceptance_rate:.3f}{step}{ess}{left}"
         )
 
 
@@ -101,7 +101,9 @@ class Bar:
         self._bar.start()
 
     def show(self, status: Status) -> None:
-        words = [f"acc {status.acceptance_rate:.2f}", f"step {status.step_size:.3g}"]
+        words = [f"acc {status.acceptance_rate:.2f}"]
+        if status.step_size is not None:
+            words.append(f"step {status.step_size:.3g}")
         if status.ess is not None:
             words.append(f"ESS {status.ess:.0f}")
         if status.seconds_left is not None:

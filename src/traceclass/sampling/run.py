@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from traceclass.posterior import Posterior
+from traceclass.sampling.chunk import Tally
 from traceclass.sampling.diagnostics import Summary, summarise
 from traceclass.sampling.moments import Moments, pooled
 
@@ -32,22 +33,28 @@ class Prediction(NamedTuple):
     quantiles: np.ndarray
 
 
+def leading_move(sized: Sequence[bool]) -> int:
+    """The move a run is judged by: the first with a step size, or the first."""
+    return next((number for number, is_sized in enumerate(sized) if is_sized), 0)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Run:
     """What `tc.sample` returns.
 
     `draws` maps each recorded name (and "log_likelihood") to an array (chains, draws, ...);
-    `positions` is (chains, draws, z), or None if they were not stored.
+    `positions` is (chains, draws, z), or None if they were not stored. A composed kernel has
+    several `moves`; `acceptance_rate`, `step_size` and what follows from them are those of the
+    first that has a step size, and `move_acceptance_rates` and `tuning` have all of them.
     """
 
     posterior: Posterior
     draws: Mapping[str, np.ndarray]
     positions: np.ndarray | None
-    acceptance: np.ndarray
-    num_accepted: np.ndarray
-    num_nonfinite: np.ndarray
-    step_size: float
-    target_acceptance: float | None
+    tally: Tally
+    moves: tuple[str, ...]
+    tunings: Sequence[Mapping[str, float]]
+    targets: Sequence[float | None]
     num_devices: int
     thin: int
     num_warmup: int
@@ -59,11 +66,53 @@ class Run:
 
     @property
     def num_chains(self) -> int:
-        return self.acceptance.shape[0]
+        return self.tally.tried.shape[0]
 
     @property
     def num_samples(self) -> int:
-        return self.acceptance.shape[1]
+        return self.tally.tried.shape[1]
+
+    @property
+    def tuning(self) -> dict[str, Mapping[str, float]]:
+        """What each move ran with after warm-up: its step size, its number of kicks."""
+        return dict(zip(self.moves, self.tunings, strict=True))
+
+    @property
+    def _lead(self) -> int:
+        return leading_move(["step_size" in tuning for tuning in self.tunings])
+
+    @property
+    def step_size(self) -> float:
+        """The step size; NaN for a kernel without one."""
+        return float(self.tunings[self._lead].get("step_size", np.nan))
+
+    @property
+    def target_acceptance(self) -> float | None:
+        """What the step size was adapted to, if it was."""
+        return self.targets[self._lead]
+
+    @property
+    def acceptance(self) -> np.ndarray:
+        """Mean acceptance probability of the steps of each draw (chains, draws)."""
+        rate, tried = self.tally.acceptance_rate[..., self._lead], self.tally.tried[..., self._lead]
+        return np.where(tried > 0, rate / np.maximum(tried, 1), np.nan)
+
+    @property
+    def move_acceptance_rates(self) -> dict[str, float]:
+        """Mean acceptance probability of each move, over all chains."""
+        tried = np.maximum(self.tally.tried.sum(axis=(0, 1)), 1)
+        rates = self.tally.acceptance_rate.sum(axis=(0, 1), dtype=np.float64) / tried
+        return dict(zip(self.moves, rates.tolist(), strict=True))
+
+    @property
+    def num_accepted(self) -> np.ndarray:
+        """Accepted steps of each chain."""
+        return self.tally.accepted[..., self._lead].sum(axis=1)
+
+    @property
+    def num_nonfinite(self) -> np.ndarray:
+        """Proposals of each chain where the log-likelihood was not finite, of all moves."""
+        return self.tally.nonfinite.sum(axis=(1, 2))
 
     @property
     def num_steps(self) -> int:
@@ -73,12 +122,13 @@ class Run:
     @property
     def acceptance_rate(self) -> float:
         """Mean acceptance probability after warm-up, over all chains."""
-        return float(self.acceptance.mean())
+        return self.move_acceptance_rates[self.moves[self._lead]]
 
     @property
     def chain_acceptance_rates(self) -> np.ndarray:
         """Mean acceptance probability of each chain."""
-        return self.acceptance.mean(axis=1)
+        tried = np.maximum(self.tally.tried[..., self._lead].sum(axis=1), 1)
+        return self.tally.acceptance_rate[..., self._lead].sum(axis=1) / tried
 
     def summary(self) -> Summary:
         """Effective sample sizes, R-hat, acceptance, effective samples a second, and warnings."""
@@ -96,8 +146,12 @@ class Run:
         import arviz_base
 
         stats = {"acceptance_rate": self.acceptance}
-        attributes = {
-            "step_size": self.step_size,
+        tuned = {
+            name if move == self.moves[self._lead] else f"{move}_{name}": value
+            for move, tuning in self.tuning.items()
+            for name, value in tuning.items()
+        }
+        attributes = tuned | {
             "thin": self.thin,
             "num_warmup": self.num_warmup,
             "seed": self.seed,

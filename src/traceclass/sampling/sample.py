@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from traceclass.kernels.base import Kernel, KernelFactory
+from traceclass.kernels.base import Kernel, KernelFactory, Tuning, as_kernel
 from traceclass.posterior import Posterior
-from traceclass.sampling.adaptation import MIN_WARMUP, WINDOW, StepSizeAdaptation
+from traceclass.sampling.adaptation import MIN_WARMUP, WINDOW, MoveAdaptation
 from traceclass.sampling.chunk import (
     MAX_START_TRIES,
     Chain,
@@ -32,7 +32,7 @@ from traceclass.sampling.functionals import (
     check_memory,
 )
 from traceclass.sampling.progress import Progress, Status, ess_so_far, make_progress
-from traceclass.sampling.run import Run
+from traceclass.sampling.run import Run, leading_move
 from traceclass.validation import require_count
 
 # Any fixed number sets the sampler's keys apart from key(seed) itself.
@@ -48,11 +48,11 @@ def sample(
     posterior: Posterior,
     kernel: KernelFactory,
     *,
-    step_size: float | str = "adapt",
+    step_size: float | Sequence[float] | str = "adapt",
     num_chains: int = 4,
     num_warmup: int = 2_000,
     num_samples: int = 1_000,
-    thin: int = 10,
+    thin: int | None = None,
     seed: int = 0,
     record: Mapping[str, Functional] | None = None,
     moments: Mapping[str, Functional] | None = None,
@@ -64,9 +64,10 @@ def sample(
     """Run `num_chains` chains of `kernel` on `posterior` and keep `num_samples` draws of each.
 
     Chains start at prior draws (or at `initial_positions`, (chains, z)), take `num_warmup` steps
-    in which `step_size="adapt"` is tuned to the kernel's target acceptance and then frozen, and
-    then `thin` steps for each draw kept. They are vmapped, and spread over the JAX devices there
-    are (see `tc.use_cpu_devices`).
+    in which `step_size="adapt"` is tuned to the kernel's target acceptance, and `tc.hmc`'s number
+    of kicks to the autocorrelation it leaves; what was found is frozen (`run.tuning`), and then
+    `thin` steps make each draw kept (None: 10, but 1 for `tc.hmc`). Chains are vmapped, and spread
+    over the JAX devices there are (see `tc.use_cpu_devices`).
 
     `record` maps names to functions of a position; their values are kept for every draw.
     `moments` does the same for functions too large to keep: only a running mean and variance
@@ -78,6 +79,8 @@ def sample(
     num_chains = require_count(num_chains, "num_chains", "Nothing runs without a chain.")
     num_warmup = require_count(num_warmup, "num_warmup", "Steps cannot be negative.", 0)
     num_samples = require_count(num_samples, "num_samples", "A run needs draws.")
+    kernel = as_kernel(kernel)
+    thin = kernel.thin if thin is None else thin
     thin = require_count(thin, "thin", "It is the number of steps between two draws.")
     _check_steps(num_warmup + num_samples * thin)
     seed = require_count(seed, "seed", "Seeds are counted from 0.", 0)
@@ -93,7 +96,7 @@ def sample(
     moment_bytes = 2 * num_chains * sum(s.size * s.dtype.itemsize for s in moment_shapes)
     check_memory(draw_bytes * num_samples + moment_bytes, store_positions)
     fitting = max(1, _MAX_BYTES_PER_CHUNK // draw_bytes)
-    adaptation = _adaptation(kernel, step_size, num_warmup)
+    adapted = _is_adapted(kernel, step_size, num_warmup)
     run = _Sampling(
         posterior=posterior,
         program=Program(
@@ -104,8 +107,8 @@ def sample(
             capacity=min(num_samples, fitting, chunk_size or num_samples),
             mesh=chain_mesh(num_chains),
         ),
-        adaptation=adaptation,
-        step_size=adaptation.step_size if adaptation else float(step_size),
+        adaptations=_adaptations(kernel, num_warmup, posterior) if adapted else {},
+        tuning=list(kernel.tuning(_first_step_sizes(kernel) if adapted else step_size)),
         num_chains=num_chains,
         num_warmup=num_warmup,
         num_samples=num_samples,
@@ -123,8 +126,8 @@ class _Sampling:
 
     posterior: Posterior
     program: Program
-    adaptation: StepSizeAdaptation | None
-    step_size: float
+    adaptations: dict[int, MoveAdaptation]
+    tuning: list[Tuning]
     num_chains: int
     num_warmup: int
     num_samples: int
@@ -137,6 +140,20 @@ class _Sampling:
         # Tagged, so that a user who splits key(seed) for the data does not get the chains' keys.
         root = jax.random.fold_in(jax.random.key(self.seed), _TAG)
         self.key_start, self.key_steps = jax.random.split(root)
+
+    @property
+    def moves(self) -> tuple[Kernel, ...]:
+        return self.program.kernel.moves
+
+    @property
+    def traced_tuning(self) -> tuple[Tuning, ...]:
+        return tuple(
+            {
+                name: jnp.asarray(value, dtype=jnp.int32 if name == "num_kicks" else float)
+                for name, value in tuning.items()
+            }
+            for tuning in self.tuning
+        )
 
     def run(self, initial_positions: Any) -> Run:
         try:
@@ -154,11 +171,13 @@ class _Sampling:
             posterior=self.posterior,
             positions=draws.pop("position", None),
             draws=draws,
-            acceptance=tally.acceptance_rate / self.thin,
-            num_accepted=tally.accepted.sum(axis=1),
-            num_nonfinite=tally.nonfinite.sum(axis=1),
-            step_size=self.step_size,
-            target_acceptance=self.adaptation.target if self.adaptation else None,
+            tally=tally,
+            moves=_names(self.moves),
+            tunings=[{k: np.asarray(v).item() for k, v in t.items()} for t in self.tuning],
+            targets=[
+                move.rule.target if number in self.adaptations and move.rule else None
+                for number, move in enumerate(self.moves)
+            ],
             num_devices=self.program.mesh.size,
             thin=self.thin,
             num_warmup=self.num_warmup,
@@ -170,10 +189,10 @@ class _Sampling:
         )
 
     def _start(self, positions: Any) -> Chain:
-        step_size = jnp.asarray(self.step_size, dtype=float)
+        tuning = self.traced_tuning
         if positions is None:
-            chains, levels = start(
-                self.program, self.posterior, step_size, self.key_start, self.num_chains
+            chains, levels, finite = start(
+                self.program, self.posterior, tuning, self.key_start, self.num_chains
             )
         else:
             shape = (self.num_chains, self.posterior.prior.num_coordinates)
@@ -183,22 +202,12 @@ class _Sampling:
                     f"initial_positions must have shape (num_chains, num_coordinates) = {shape}, "
                     f"got {positions.shape}."
                 )
-            chains, levels = start_at(self.program, self.posterior, step_size, positions)
-        self._check_start(np.asarray(levels), given=positions is not None)
+            chains, levels, finite = start_at(self.program, self.posterior, tuning, positions)
+        _check_start(np.asarray(levels), np.asarray(finite), given=positions is not None)
         by_chain = jax.sharding.NamedSharding(
             self.program.mesh, jax.sharding.PartitionSpec("chains")
         )
         return jax.device_put(chains, by_chain)
-
-    def _check_start(self, levels: np.ndarray, *, given: bool) -> None:
-        hopeless = np.flatnonzero(~np.isfinite(levels))
-        if hopeless.size:
-            first = int(hopeless[0])
-            where = "its initial position" if given else f"{MAX_START_TRIES} prior draws in a row"
-            raise ValueError(
-                f"chain {first} cannot start: the log-likelihood is {levels[first]} at {where}. "
-                "Check the data and the likelihood, or pass initial_positions= where it is finite."
-            )
 
     def _advance(
         self, chains: Chain, first_step: int, num_draws: int, steps_per_draw: int, *, keep: bool
@@ -210,7 +219,7 @@ class _Sampling:
         chains, tally, draws = advance(
             self.program,
             self.posterior,
-            jnp.asarray(self.step_size, dtype=float),
+            self.traced_tuning,
             self.key_steps,
             chains,
             schedule,
@@ -223,22 +232,30 @@ class _Sampling:
         done = 0
         while done < self.num_warmup:
             steps = min(WINDOW, self.num_warmup - done)
+            for number, adaptation in self.adaptations.items():
+                self.tuning[number], window = adaptation.window(done)
+                steps = min(steps, window)
             chains, tally, _ = self._advance(chains, done, 1, steps, keep=False)
             done += steps
-            rate = float(tally.acceptance_rate.mean()) / steps
-            if self.adaptation:
-                self.adaptation.update(rate)
-                self.step_size = self.adaptation.step_size
-            self._show("warm-up", done, self.num_warmup, rate, None, began)
-        if self.adaptation:
-            self.step_size = self.adaptation.settled()
+            rates, tried = _rates(tally)
+            for number, adaptation in self.adaptations.items():
+                each = tried[number] / self.num_chains
+                adaptation.update(done, rates[number], each, chains.state.position)
+            self._show("warm-up", done, self.num_warmup, rates[self._lead], None, began)
+        for number, adaptation in self.adaptations.items():
+            self.tuning[number] = adaptation.settled()
         return chains
+
+    @property
+    def _lead(self) -> int:
+        return leading_move([move.rule is not None for move in self.moves])
 
     def _draw(self, chains: Chain) -> tuple[Chain, Tally, dict[str, np.ndarray]]:
         began = last_look = time.monotonic()
         tallies: list[Tally] = []
         chunks: list[dict[str, np.ndarray]] = []
-        done, size, accepted, ess = 0, self.chunk_size or 1, 0.0, None
+        done, size, ess = 0, self.chunk_size or 1, None
+        accepted, tried = 0.0, 0
         while done < self.num_samples:
             chunk_began = time.monotonic()
             size = min(size, self.program.capacity, self.num_samples - done)
@@ -252,8 +269,9 @@ class _Sampling:
             if self.progress.wants_ess and now - last_look > 2.0:
                 ess = ess_so_far(np.concatenate([c["log_likelihood"] for c in chunks], axis=1))
                 last_look = now
-            accepted += float(tally.acceptance_rate.sum())
-            rate = accepted / (done * self.thin * self.num_chains)
+            accepted += float(tally.acceptance_rate[..., self._lead].sum())
+            tried += int(tally.tried[..., self._lead].sum())
+            rate = accepted / max(tried, 1)
             self._show("sampling", done * self.thin, self.num_samples * self.thin, rate, ess, began)
             if self.chunk_size is None:
                 # Not more than double: the first chunk is too short to time well.
@@ -267,7 +285,9 @@ class _Sampling:
         self, phase: str, done: int, total: int, rate: float, ess: float | None, began: float
     ) -> None:
         left = (time.monotonic() - began) * (total - done) / done
-        self.progress.show(Status(phase, done, total, rate, self.step_size, ess, left))
+        step_size = self.tuning[self._lead].get("step_size")
+        size = None if step_size is None else float(step_size)
+        self.progress.show(Status(phase, done, total, rate, size, ess, left))
 
 
 def _check_steps(num_steps: int) -> None:
@@ -278,24 +298,68 @@ def _check_steps(num_steps: int) -> None:
         )
 
 
-def _adaptation(
-    kernel: KernelFactory, step_size: float | str, num_warmup: int
-) -> StepSizeAdaptation | None:
-    """The adaptation a run asks for, if any; a fixed step size is checked by the kernel."""
-    if isinstance(step_size, str):
-        if step_size != "adapt":
-            raise ValueError(f'step_size must be a number or "adapt", got {step_size!r}.')
-        if not isinstance(kernel, Kernel):
-            raise ValueError(
-                'step_size="adapt" needs a kernel of traceclass, which knows its target '
-                "acceptance rate; pass a number for other kernels."
-            )
-        if num_warmup < MIN_WARMUP:
-            raise ValueError(
-                f'step_size="adapt" needs num_warmup >= {MIN_WARMUP}, got {num_warmup}: the step '
-                "size is found in warm-up. Use e.g. num_warmup=2000, or pass a number."
-            )
-        return StepSizeAdaptation(kernel, num_warmup)
-    if isinstance(kernel, Kernel):
+def _is_adapted(kernel: Kernel, step_size: Any, num_warmup: int) -> bool:
+    """Whether step sizes are to be found; fixed ones are checked by the kernel."""
+    if not isinstance(step_size, str):
         kernel.check_step_size(step_size)
-    return None
+        return False
+    if step_size != "adapt":
+        raise ValueError(f'step_size must be a number or "adapt", got {step_size!r}.')
+    rules = [move.rule for move in kernel.moves if move.rule is not None]
+    if any(rule.target is None for rule in rules):
+        raise ValueError(
+            'step_size="adapt" needs a kernel of traceclass, which knows its target '
+            "acceptance rate; pass a number for other kernels."
+        )
+    if rules and num_warmup < MIN_WARMUP:
+        raise ValueError(
+            f'step_size="adapt" needs num_warmup >= {MIN_WARMUP}, got {num_warmup}: the step '
+            "size is found in warm-up. Use e.g. num_warmup=2000, or pass a number."
+        )
+    return True
+
+
+def _adaptations(
+    kernel: Kernel, num_warmup: int, posterior: Posterior
+) -> dict[int, MoveAdaptation]:
+    """One for each move with a step size, by the move's number."""
+    return {
+        number: MoveAdaptation(move, num_warmup, posterior)
+        for number, move in enumerate(kernel.moves)
+        if move.rule is not None
+    }
+
+
+def _first_step_sizes(kernel: Kernel) -> Any:
+    """What adaptation begins from, in the form `kernel.tuning` takes."""
+    first = tuple(move.rule.first for move in kernel.moves if move.rule is not None)
+    return first[0] if len(first) == 1 else first
+
+
+def _names(moves: Sequence[Kernel]) -> tuple[str, ...]:
+    """The moves' names, numbered where one occurs twice."""
+    names = [move.name for move in moves]
+    return tuple(
+        name if names.count(name) == 1 else f"{name}_{names[: number + 1].count(name)}"
+        for number, name in enumerate(names)
+    )
+
+
+def _rates(tally: Tally) -> tuple[np.ndarray, np.ndarray]:
+    """The mean acceptance rate of each move over all chains, and how often it was tried."""
+    tried = tally.tried.sum(axis=(0, 1))
+    return tally.acceptance_rate.sum(axis=(0, 1)) / np.maximum(tried, 1), tried
+
+
+def _check_start(levels: np.ndarray, finite: np.ndarray, *, given: bool) -> None:
+    hopeless = np.flatnonzero(~finite)
+    if hopeless.size:
+        first = int(hopeless[0])
+        where = "its initial position" if given else f"{MAX_START_TRIES} prior draws in a row"
+        what = f"the log-likelihood is {levels[first]}"
+        if np.isfinite(levels[first]):
+            what = "the gradient of the log-likelihood is not finite"
+        raise ValueError(
+            f"chain {first} cannot start: {what} at {where}. "
+            "Check the data and the likelihood, or pass initial_positions= where it is finite."
+        )

@@ -1,0 +1,49 @@
+"""Elliptical slice sampling: pCN that chooses its own step. BlackJAX's, wrapped."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from traceclass.kernels.base import MetropolisInfo, State, init, kernel, sampling_algorithm
+from traceclass.posterior import Posterior
+
+
+def _finite_or_impossible(posterior: Posterior, z: Float[Array, " z"]) -> Float[Array, ""]:
+    # A comparison with NaN is false, which BlackJAX's loop would take for "above the slice".
+    level = posterior.log_likelihood(z)
+    return jnp.where(jnp.isfinite(level), level, -jnp.inf)
+
+
+def _step(
+    posterior: Posterior, rng_key: Key[Array, ""], state: State
+) -> tuple[State, MetropolisInfo]:
+    from blackjax.mcmc import elliptical_slice as theirs
+
+    ones = jnp.ones_like(state.position)
+    kernel = theirs.build_kernel(ones, jnp.zeros_like(ones))
+    level = partial(_finite_or_impossible, posterior)
+    (position, log_likelihood), info = kernel(rng_key, theirs.EllipSliceState(*state), level)
+    # The share of first points that are in the slice is what a step size would be tuned by.
+    at_once = jnp.asarray(info.subiter == 1, dtype=state.log_likelihood.dtype)
+    moved = MetropolisInfo(at_once, jnp.asarray(True), jnp.asarray(False))
+    return State(jnp.asarray(position), jnp.asarray(log_likelihood)), moved
+
+
+@kernel()
+def elliptical_slice(posterior: Posterior, step_size: Any = None) -> Any:
+    r"""Elliptical slice sampling in whitened coordinates; no step size, no rejection.
+
+        z'(theta) = cos(theta) z + sin(theta) xi,   xi ~ N(0, I)
+
+    on which theta is drawn, from a bracket that shrinks towards 0, until l(z') is above
+    l(z) + log u. `acceptance_rate` is the share of steps that took their first theta; every step
+    moves, so `is_accepted` is always true. Points where l is NaN or infinite are never taken, but
+    BlackJAX's loop does not tell how many there were, so they are not counted. `step_size` is
+    ignored. Reference: Murray, Adams & MacKay, AISTATS 2010.
+    """
+    del step_size
+    return sampling_algorithm(partial(init, posterior), partial(_step, posterior))
