@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -21,17 +22,20 @@ class Posterior(Module):
         l(z) = log p(data | v(x_1; z), ..., v(x_n; z)),   x_i the likelihood's points
 
     Kernels that are exact for the prior need only `log_likelihood`; others (BlackJAX's) take
-    `logdensity`, the density with respect to Lebesgue measure.
+    `logdensity`, the density with respect to Lebesgue measure. `tempered(t)` is the measure with
+    t l(z) in place of l(z), between the prior (t = 0) and the posterior (t = 1).
     """
 
     prior: Prior
     likelihood: Any
     values_of: Callable[[Array], Array]
+    inverse_temperature: Float[Array, ""] | None
 
     def __init__(self, prior: Prior, likelihood: PointLikelihood):
         self.prior = prior
         self.likelihood = likelihood
         self.values_of = prior.at(likelihood.points)
+        self.inverse_temperature = None
         position = jax.ShapeDtypeStruct((prior.num_coordinates,), jnp.zeros(()).dtype)
         shape = jax.eval_shape(lambda z: likelihood.log_prob(self.values_of(z)), position).shape
         if shape != ():
@@ -41,9 +45,19 @@ class Posterior(Module):
             )
 
     def log_likelihood(self, z: Float[Array, " z"]) -> Float[Array, ""]:
-        """l(z)."""
+        """l(z), or t l(z) of a tempered posterior."""
         require_shape(z, (self.prior.num_coordinates,), "a position")
-        return self.likelihood.log_prob(self.values_of(z))
+        level = self.likelihood.log_prob(self.values_of(z))
+        return level if self.inverse_temperature is None else self.inverse_temperature * level
+
+    def tempered(self, inverse_temperature: Any) -> Posterior:
+        """The posterior with its log-likelihood multiplied by `inverse_temperature`."""
+        return eqx.tree_at(
+            lambda posterior: posterior.inverse_temperature,
+            self,
+            jnp.asarray(inverse_temperature, dtype=float),
+            is_leaf=lambda leaf: leaf is None,
+        )
 
     def log_likelihood_and_gradient(
         self, z: Float[Array, " z"]

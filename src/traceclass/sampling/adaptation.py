@@ -144,6 +144,28 @@ class TrajectoryAdaptation:
         return scores
 
 
+class Annealing:
+    r"""The way to the posterior from a start where the data are all but impossible.
+
+    A prior draw may have a log-likelihood of -10^8, where a step must be tiny to be accepted and
+    single precision does not tell two neighbours apart. In the first quarter of warm-up the
+    likelihood is therefore raised to a power t, which grows geometrically from
+    -1000 / (the worst chain's log-likelihood) to 1, stage by stage. Starts above -10,000 need
+    none of this.
+    """
+
+    def __init__(self, log_likelihoods: np.ndarray, num_warmup: int):
+        worst = float(np.min(log_likelihoods))
+        self._first = min(1.0, -1e3 / worst) if worst < -1e4 else 1.0
+        # The quarter's last windows are left for the step size at t = 1.
+        self._stages = max(1, num_warmup // WINDOW // 4 - 2)
+
+    def inverse_temperature(self, done: int) -> float:
+        """The power t after `done` steps."""
+        left = max(0.0, 1 - done // WINDOW / self._stages)
+        return self._first**left
+
+
 # Values of the function at this many of the data's points are enough to see it move.
 _MOST_POINTS = 200
 

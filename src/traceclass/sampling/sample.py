@@ -13,7 +13,7 @@ import numpy as np
 
 from traceclass.kernels.base import Kernel, KernelFactory, Tuning, as_kernel
 from traceclass.posterior import Posterior
-from traceclass.sampling.adaptation import MIN_WARMUP, WINDOW, MoveAdaptation
+from traceclass.sampling.adaptation import MIN_WARMUP, WINDOW, Annealing, MoveAdaptation
 from traceclass.sampling.chunk import (
     MAX_START_TRIES,
     Chain,
@@ -140,6 +140,8 @@ class _Sampling:
         # Tagged, so that a user who splits key(seed) for the data does not get the chains' keys.
         root = jax.random.fold_in(jax.random.key(self.seed), _TAG)
         self.key_start, self.key_steps = jax.random.split(root)
+        # What chains run on: the posterior, but for a part of warm-up after a hopeless start.
+        self.target, self.inverse_temperature = self.posterior.tempered(1.0), 1.0
 
     @property
     def moves(self) -> tuple[Kernel, ...]:
@@ -158,10 +160,10 @@ class _Sampling:
     def run(self, initial_positions: Any) -> Run:
         try:
             began = time.perf_counter()
-            chains = self._start(initial_positions)
+            chains, levels = self._start(initial_positions)
             self._advance(chains, 0, 0, 1, keep=False)  # no steps: compiles, and no more
             compiled = time.perf_counter()
-            chains = self._warm_up(chains)
+            chains = self._warm_up(chains, Annealing(levels, self.num_warmup))
             warm = time.perf_counter()
             chains, tally, draws = self._draw(chains)
             done = time.perf_counter()
@@ -188,11 +190,11 @@ class _Sampling:
             running_moments=jax.tree.map(np.asarray, chains.moments),
         )
 
-    def _start(self, positions: Any) -> Chain:
+    def _start(self, positions: Any) -> tuple[Chain, np.ndarray]:
         tuning = self.traced_tuning
         if positions is None:
             chains, levels, finite = start(
-                self.program, self.posterior, tuning, self.key_start, self.num_chains
+                self.program, self.target, tuning, self.key_start, self.num_chains
             )
         else:
             shape = (self.num_chains, self.posterior.prior.num_coordinates)
@@ -202,12 +204,25 @@ class _Sampling:
                     f"initial_positions must have shape (num_chains, num_coordinates) = {shape}, "
                     f"got {positions.shape}."
                 )
-            chains, levels, finite = start_at(self.program, self.posterior, tuning, positions)
+            chains, levels, finite = start_at(self.program, self.target, tuning, positions)
         _check_start(np.asarray(levels), np.asarray(finite), given=positions is not None)
+        return self._spread(chains), np.asarray(levels)
+
+    def _spread(self, chains: Chain) -> Chain:
+        """Chains on the devices they will run on."""
         by_chain = jax.sharding.NamedSharding(
             self.program.mesh, jax.sharding.PartitionSpec("chains")
         )
         return jax.device_put(chains, by_chain)
+
+    def _temper(self, chains: Chain, inverse_temperature: float) -> Chain:
+        """Chains at the same positions on another target; what they keep of it is made anew."""
+        if inverse_temperature == self.inverse_temperature:
+            return chains
+        self.inverse_temperature = inverse_temperature
+        self.target = self.posterior.tempered(inverse_temperature)
+        tuning, positions = self.traced_tuning, chains.state.position
+        return self._spread(start_at(self.program, self.target, tuning, positions)[0])
 
     def _advance(
         self, chains: Chain, first_step: int, num_draws: int, steps_per_draw: int, *, keep: bool
@@ -218,7 +233,7 @@ class _Sampling:
         )
         chains, tally, draws = advance(
             self.program,
-            self.posterior,
+            self.target,
             self.traced_tuning,
             self.key_steps,
             chains,
@@ -227,10 +242,12 @@ class _Sampling:
         tally = Tally(*(np.asarray(part)[:, :num_draws] for part in tally))
         return chains, tally, {n: np.asarray(d)[:, :num_draws] for n, d in draws.items() if keep}
 
-    def _warm_up(self, chains: Chain) -> Chain:
+    def _warm_up(self, chains: Chain, annealing: Annealing) -> Chain:
         began = time.monotonic()
         done = 0
         while done < self.num_warmup:
+            if self.adaptations:
+                chains = self._temper(chains, annealing.inverse_temperature(done))
             steps = min(WINDOW, self.num_warmup - done)
             for number, adaptation in self.adaptations.items():
                 self.tuning[number], window = adaptation.window(done)
