@@ -35,7 +35,7 @@ test: lint
 	$(BIN)/pytest -n 2 --dist loadgroup -m 'not long'
 
 test-long: $(VENV)/.installed-dev
-	$(BIN)/pytest -m long
+	$(BIN)/pytest -n 2 -m long
 
 bench: install
 	$(BIN)/python -m benchmarks.mountain_car

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Key
 
 from traceclass.kernels.base import (
     GradientState,
@@ -33,8 +33,8 @@ def trajectory(
     posterior: Posterior,
     state: GradientState,
     momentum: Float[Array, " z"],
-    epsilon: Float[Array, ""],
-    num_kicks: Int[Array, ""],
+    epsilon: Any,
+    num_kicks: Any,
 ) -> tuple[GradientState, Float[Array, " z"], Float[Array, ""]]:
     r"""`num_kicks` steps of the splitting, and the energy error they made.
 

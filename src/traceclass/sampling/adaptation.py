@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -31,6 +34,16 @@ FEW_KICKS = 10
 MOST_KICKS = 200
 
 
+@functools.cache
+def _dual_averaging(target: float) -> tuple[Callable, Callable, Callable]:
+    """BlackJAX's init, update and final of dual averaging; the update compiled, once a target."""
+    # Imported late, as in kernels.base.sampling_algorithm.
+    from blackjax.adaptation.step_size import dual_averaging_adaptation
+
+    init, update, final = dual_averaging_adaptation(target)
+    return init, jax.jit(update), final
+
+
 class StepSizeAdaptation:
     """Moves log(step size) until the mean acceptance rate of all chains meets the target.
 
@@ -39,17 +52,12 @@ class StepSizeAdaptation:
     """
 
     def __init__(self, rule: StepSizeRule):
-        # Imported late, as in kernels.base.sampling_algorithm.
-        from blackjax.adaptation.step_size import dual_averaging_adaptation
-
         assert rule.target is not None
-        init, update, final = dual_averaging_adaptation(rule.target)
+        init, self._update, self._final = _dual_averaging(rule.target)
         self._largest = rule.largest
         # BlackJAX draws the step size towards ten times what it starts from: start at a tenth.
         self._init = lambda step_size: init(step_size / 10)
         self._state = self._init(rule.first)
-        self._update = jax.jit(update)
-        self._final = final
         self._sum, self._tried = 0.0, 0.0
 
     @property
@@ -170,20 +178,16 @@ class Annealing:
 _MOST_POINTS = 200
 
 
-def values_and_level(posterior: Posterior) -> Callable[[Any], Any]:
-    """Positions (chains, z) -> the function's values at the data and the log-likelihood."""
+@eqx.filter_jit
+def values_and_level(posterior: Posterior, positions: Any) -> Any:
+    """The function's values at the data and the log-likelihood, for positions (chains, z)."""
 
-    @jax.jit
-    def functional(positions: Any) -> Any:
-        def of_chain(z: Any) -> Any:
-            values = posterior.values_of(z)
-            level = posterior.likelihood.log_prob(values)
-            few = jnp.ravel(values)[:: max(1, values.size // _MOST_POINTS)]
-            return jnp.append(few, level)
+    def of_chain(z: Any) -> Any:
+        values = posterior.values_of(z)
+        few = jnp.ravel(values)[:: max(1, values.size // _MOST_POINTS)]
+        return jnp.append(few, posterior.likelihood.log_prob(values))
 
-        return jax.vmap(of_chain)(positions)
-
-    return functional
+    return jax.vmap(of_chain)(positions)
 
 
 class MoveAdaptation:
@@ -198,7 +202,9 @@ class MoveAdaptation:
         assert move.rule is not None
         self._steps = StepSizeAdaptation(move.rule)
         tunes_kicks = move.kicks is not None and "num_kicks" not in dict(move.options)
-        self._turns = TrajectoryAdaptation(values_and_level(posterior)) if tunes_kicks else None
+        self._turns = (
+            TrajectoryAdaptation(partial(values_and_level, posterior)) if tunes_kicks else None
+        )
         quarter = num_warmup // WINDOW // 4 * WINDOW
         self._quarters = (quarter, 2 * quarter, 3 * quarter)
         self._in_trial, self._trial_ends = False, 0

@@ -1,0 +1,76 @@
+"""The grid of the invariance tests: every kernel on every prior and likelihood it works with."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from joint import LIKELIHOODS, Joint, priors
+
+import traceclass as tc
+from traceclass.kernels.base import Kernel
+
+
+class Setting(NamedTuple):
+    """A kernel as it is tested, with step sizes that are rejected often enough to matter.
+
+    `for_series` is the step size on the series prior, whose posteriors are close to Gaussian and
+    take longer steps; None where the kernel needs a network.
+    """
+
+    kernel: Kernel
+    step_size: Any
+    for_series: Any
+    num_steps: int
+
+
+NO_STEP = ()
+SETTINGS = {
+    "pcn": Setting(tc.pcn, 0.1, 0.15, 40),
+    "pcnl": Setting(tc.pcnl, 0.003, 0.03, 30),
+    "hmc": Setting(tc.hmc.using(num_kicks=8), 0.05, 0.2, 4),
+    "random_walk": Setting(tc.random_walk, 0.08, 0.12, 40),
+    "mala": Setting(tc.mala, 0.08, 0.2, 30),
+    "elliptical_slice": Setting(tc.elliptical_slice, NO_STEP, NO_STEP, 6),
+    "node_swap": Setting(tc.node_swap.using(law="power"), NO_STEP, None, 4),
+    "block_node_swap": Setting(tc.block_node_swap.using(block=2), NO_STEP, None, 4),
+    "cycle(pcnl, node_swap)": Setting(tc.cycle(tc.pcnl, tc.node_swap), 0.003, None, 20),
+    "cycle(hmc, block_node_swap)": Setting(
+        tc.cycle(tc.hmc.using(num_kicks=8), tc.block_node_swap.using(block=1)), 0.05, None, 3
+    ),
+    "cycle(pcn, mala)": Setting(tc.cycle(tc.pcn, tc.mala), (0.1, 0.08), (0.15, 0.2), 15),
+    "mixture(pcnl, elliptical_slice)": Setting(
+        tc.mixture(tc.pcnl, tc.elliptical_slice, weights=(2.0, 1.0)), 0.003, 0.03, 8
+    ),
+}
+
+
+class Cell(NamedTuple):
+    """One test of the grid."""
+
+    kernel: str
+    prior: str
+    likelihood: str
+
+    @property
+    def setting(self) -> Setting:
+        return SETTINGS[self.kernel]
+
+    @property
+    def step_size(self) -> Any:
+        setting = self.setting
+        return setting.for_series if self.prior == "Fourier" else setting.step_size
+
+    def joint(self) -> Joint:
+        return LIKELIHOODS[self.likelihood](priors()[self.prior])
+
+    def __str__(self) -> str:
+        return " / ".join(self)
+
+
+CELLS = [
+    Cell(kernel, prior, likelihood)
+    for kernel, setting in SETTINGS.items()
+    for prior in priors()
+    for likelihood in LIKELIHOODS
+    if prior != "Fourier" or setting.for_series is not None
+]

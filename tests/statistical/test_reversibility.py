@@ -1,0 +1,180 @@
+"""Proposals and acceptance ratios against densities written out in full, in double precision."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from faults import faulty_trajectory, module, rho_without
+from joint import LIKELIHOODS, priors
+
+import traceclass as tc
+from traceclass.kernels.base import init_with_gradient
+from traceclass.kernels.hmc import trajectory
+from traceclass.kernels.mala import log_ratio as mala_log_ratio
+from traceclass.kernels.nodes import log_prior_ratio, node_table, swap
+from traceclass.kernels.pcnl import propose
+
+TOLERANCE = 1e-10
+pytestmark = pytest.mark.usefixtures("x64")
+MODELS = [(prior, likelihood) for prior in ("tcNN", "iid", "Fourier") for likelihood in LIKELIHOODS]
+
+
+def setting(prior: str, likelihood: str) -> tuple[tc.Posterior, jax.Array, jax.Array]:
+    """A posterior with data, a position and a noise vector."""
+    key_z, key_y, key_position, key_noise = jax.random.split(jax.random.key(3), 4)
+    joint = LIKELIHOODS[likelihood](priors()[prior])
+    posterior = joint.posterior_of_data(key_y, joint.prior.sample(key_z))
+    position = joint.prior.sample(key_position)
+    return posterior, position, jax.random.normal(key_noise, position.shape)
+
+
+def log_density(posterior: tc.Posterior, z: jax.Array) -> float:
+    return float(posterior.log_likelihood(z) - 0.5 * jnp.sum(z**2))
+
+
+def log_normal(x: jax.Array, mean: jax.Array, sd: float) -> float:
+    """Up to a constant that does not depend on x and the mean."""
+    return float(-0.5 * jnp.sum(((x - mean) / sd) ** 2))
+
+
+def pcnl_error(posterior: tc.Posterior, z: jax.Array, xi: jax.Array, delta: float = 0.1) -> float:
+    """pCNL's log-ratio minus log pi(z') q(z', z) / pi(z) q(z, z'), q a Gaussian."""
+    state = init_with_gradient(posterior, z)
+    after = init_with_gradient(posterior, propose(state, xi, delta))
+    rho = module("pcnl").rho
+    got = float(rho(state, after, delta) - rho(after, state, delta))
+
+    def log_q(u, v):
+        mean = ((2 - delta) * u.position + 2 * delta * u.gradient) / (2 + delta)
+        return log_normal(v.position, mean, np.sqrt(8 * delta) / (2 + delta))
+
+    want = log_density(posterior, after.position) + log_q(after, state)
+    want -= log_density(posterior, z) + log_q(state, after)
+    return (got - want) / max(1.0, abs(want))
+
+
+def hmc_errors(posterior: tc.Posterior, z: jax.Array, p: jax.Array) -> tuple[float, float]:
+    """The way back by the reversed momentum, and dH against the two energies."""
+    state = init_with_gradient(posterior, z)
+    follow = module("hmc").trajectory
+    end, momentum, energy_error = follow(posterior, state, p, jnp.asarray(0.03), 7)
+    back, reversed_momentum, _ = follow(posterior, end, -momentum, jnp.asarray(0.03), 7)
+    way = max(float(jnp.max(jnp.abs(back.position - z))),
+              float(jnp.max(jnp.abs(reversed_momentum + p))))  # fmt: skip
+
+    def energy(q, p):
+        return -log_density(posterior, q) + float(0.5 * jnp.sum(p**2))
+
+    want = energy(end.position, momentum) - energy(z, p)
+    return way, (float(energy_error) - want) / max(1.0, abs(want))
+
+
+@pytest.mark.parametrize(("prior", "likelihood"), MODELS)
+def test_pcnl_ratio_is_that_of_the_densities(prior, likelihood):
+    assert abs(pcnl_error(*setting(prior, likelihood))) < TOLERANCE
+
+
+@pytest.mark.parametrize(("prior", "likelihood"), MODELS)
+def test_hmc_goes_back_the_way_it_came_and_knows_its_energy(prior, likelihood):
+    way, energy = hmc_errors(*setting(prior, likelihood))
+    assert way < TOLERANCE
+    assert abs(energy) < TOLERANCE
+
+
+@pytest.mark.parametrize(("prior", "likelihood"), MODELS)
+def test_mala_ratio_is_that_of_the_densities(prior, likelihood):
+    posterior, z, xi = setting(prior, likelihood)
+    s = 0.2
+    state = init_with_gradient(posterior, z)
+    drift = 0.5 * s**2 * (state.gradient - z)
+    after = init_with_gradient(posterior, z + drift + s * xi)
+
+    def log_q(u, v):
+        mean = u.position + 0.5 * s**2 * (u.gradient - u.position)
+        return log_normal(v.position, mean, s)
+
+    want = log_density(posterior, after.position) + log_q(after, state)
+    want -= log_density(posterior, z) + log_q(state, after)
+    got = float(mala_log_ratio(state, after, xi, s))
+    assert abs(got - want) < TOLERANCE * max(1.0, abs(want))
+
+
+@pytest.mark.parametrize("prior", ["tcNN", "iid"])
+@pytest.mark.parametrize("block", [None, 2])
+def test_a_swap_undoes_itself_and_knows_its_prior_ratio(prior, block):
+    posterior, z, _ = setting(prior, "regression")
+    table = node_table(posterior, "power", block, move="node_swap")
+    for layer, width in enumerate(posterior.prior.widths):
+        for i in range(width - 1):
+            pair = table.pair(layer, i)
+            after = swap(z, pair, pair.ratio)
+            assert float(jnp.max(jnp.abs(after - z))) > 0.01
+            np.testing.assert_allclose(swap(after, pair, pair.ratio), z, rtol=TOLERANCE)
+            want = float(0.5 * (jnp.sum(z**2) - jnp.sum(after**2)))
+            assert float(log_prior_ratio(z, pair)) == pytest.approx(want, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("prior", ["tcNN", "iid"])
+def test_a_swap_permutes_parameters_and_gradient_and_keeps_the_function(prior):
+    posterior, z, _ = setting(prior, "action choice")
+    table = node_table(posterior, "uniform", move="node_swap")
+    before = init_with_gradient(posterior, z)
+    for layer, width in enumerate(posterior.prior.widths):
+        for i in range(width - 1):
+            pair = table.pair(layer, i)
+            after = init_with_gradient(posterior, swap(z, pair, pair.ratio))
+            np.testing.assert_allclose(
+                posterior.values_of(after.position), posterior.values_of(z), rtol=1e-9, atol=1e-12
+            )
+            moved = swap(before.gradient, pair, 1 / pair.ratio)
+            np.testing.assert_allclose(moved, after.gradient, rtol=1e-8, atol=1e-10)
+            order = np.arange(width)
+            order[[i, i + 1]] = order[[i + 1, i]]
+            old, new = posterior.prior.parameters(z), posterior.prior.parameters(after.position)
+            np.testing.assert_allclose(new[layer].weights, old[layer].weights[order], rtol=1e-9)
+            np.testing.assert_allclose(new[layer].biases, old[layer].biases[order], rtol=1e-9)
+            outgoing = old[layer + 1].weights[:, order]
+            np.testing.assert_allclose(new[layer + 1].weights, outgoing, rtol=1e-9)
+
+
+def _rho_swapped(right):
+    return lambda u, v, delta: right(v, u, delta)
+
+
+def _scaled_energy(right):
+    def trajectory(*arguments):
+        end, momentum, energy_error = right(*arguments)
+        return end, momentum, 0.95 * energy_error
+
+    return trajectory
+
+
+EXACT_FAULTS = {
+    "pCNL: rho's arguments swapped": ("pcnl", "rho", _rho_swapped),
+    "pCNL: <u + v, g> term 1 % too large": ("pcnl", "rho", rho_without(across=1.01)),
+    "HMC: epsilon^2/4 for epsilon^2/8": ("hmc", "trajectory", faulty_trajectory(square=0.25)),
+    "HMC: energy error tempered by 5 %": ("hmc", "trajectory", _scaled_energy),
+}
+
+
+@pytest.mark.parametrize("name", EXACT_FAULTS)
+def test_an_exact_fault_is_caught(name, monkeypatch, count_as):
+    count_as("seeded faults caught")
+    kernel, attribute, make = EXACT_FAULTS[name]
+    right = getattr(module(kernel), attribute)
+    monkeypatch.setattr(module(kernel), attribute, make(right))
+    model = setting("tcNN", "regression")
+    error = pcnl_error(*model) if kernel == "pcnl" else hmc_errors(*model)[1]
+    assert abs(error) > 1000 * TOLERANCE
+
+
+def test_the_trajectory_is_of_second_order():
+    """Halving the step quarters the energy error of a trajectory of the same length."""
+    posterior, z, p = setting("tcNN", "regression")
+    state = init_with_gradient(posterior, z)
+    errors = [
+        float(trajectory(posterior, state, p, jnp.asarray(0.02 / n), 5 * n)[2]) for n in (4, 8)
+    ]
+    assert errors[0] / errors[1] == pytest.approx(4, rel=0.1)
