@@ -16,6 +16,7 @@ from traceclass.kernels import node_swap as node_swap
 from traceclass.kernels import pcn as pcn
 from traceclass.kernels import pcnl as pcnl
 from traceclass.kernels import random_walk as random_walk
+from traceclass.kernels import smc_kernel as smc_kernel
 from traceclass.likelihoods import ActionChoice as ActionChoice
 from traceclass.likelihoods import GaussianRegression as GaussianRegression
 from traceclass.likelihoods import Likelihood as Likelihood

@@ -100,7 +100,7 @@ class LinearMap(Module):
         return -0.5 * jnp.sum(residuals**2)
 
 
-def linear_map(prior: tc.Prior, noise: float = 0.3) -> Joint:
+def linear_map(prior: tc.Prior, noise: float = 0.6) -> Joint:
     """y = G v + noise."""
     x = (np.arange(NUM_POINTS) + 1) / (NUM_POINTS + 1)
     green = (np.minimum.outer(x, x) - np.outer(x, x)) * 8 / NUM_POINTS

@@ -36,6 +36,25 @@ def test_acceptance_does_not_fall_with_width():
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("width", [10, 30, 100])
+def test_hmc_from_a_cold_start_with_default_arguments(width):
+    """Acceptance within 0.05 of its target, R-hat of value differences below 1.05."""
+    target = posterior(width)
+    values_of = target.values_of
+
+    def differences(z):
+        values = values_of(z).reshape(car.NUM_ACTIONS, -1)[:, ::10]
+        return (values[1:] - values[0]).ravel()
+
+    run = tc.sample(
+        target, tc.hmc, seed=1, record={"difference": differences}, store_positions=False,
+        progress=False,
+    )  # fmt: skip
+    assert run.acceptance_rate == pytest.approx(tc.hmc.rule.target, abs=0.05)
+    assert run.summary().table["r_hat"].max() < 1.05
+
+
+@pytest.mark.long
 def test_the_paper_preset_reaches_its_figures():
     """R-hat below 1.05, a noisy driver within sampling error of the paper's, a plain one better.
 

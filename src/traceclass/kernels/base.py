@@ -7,14 +7,12 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Key
-
-from traceclass.posterior import Posterior
 
 StateT = TypeVar("StateT")
 
@@ -22,6 +20,15 @@ StateT = TypeVar("StateT")
 KernelFactory = Callable[..., Any]
 # What warm-up finds for one move: its step size, and its number of kicks if it has them.
 Tuning = dict[str, Any]
+
+
+@runtime_checkable
+class Target(Protocol):
+    """What most kernels ask of a posterior: l(z), and its gradient in whitened coordinates."""
+
+    def log_likelihood(self, z: Any) -> Any: ...
+
+    def log_likelihood_and_gradient(self, z: Any) -> Any: ...
 
 
 class State(NamedTuple):
@@ -95,7 +102,7 @@ class Kernel:
         """The elementary moves of which a step is made: this one alone."""
         return (self,)
 
-    def __call__(self, posterior: Posterior, step_size: Any = None, **options: Any) -> Any:
+    def __call__(self, posterior: Target, step_size: Any = None, **options: Any) -> Any:
         return self.using(**options).assemble(posterior, self.tuning(step_size))
 
     def using(self, **options: Any) -> Kernel:
@@ -108,7 +115,7 @@ class Kernel:
         fixed = dict(self.options) | options
         return dataclasses.replace(self, options=tuple(sorted(fixed.items())))
 
-    def assemble(self, posterior: Posterior, tuning: Sequence[Tuning]) -> Any:
+    def assemble(self, posterior: Target, tuning: Sequence[Tuning]) -> Any:
         """The algorithm, with what is tuned given for each of `moves`."""
         tuned = {"step_size": None} | tuning[0] | dict(self.options)
         return self.build(posterior, **tuned)
@@ -144,7 +151,7 @@ def kernel(
     return lambda build: Kernel(build, rule, thin, kicks, keeps_any_state)
 
 
-def as_kernel(factory: KernelFactory) -> Kernel:
+def as_kernel(factory: Any) -> Kernel:
     """`factory` itself if it is a `Kernel`; a plain (posterior, step_size) function as one."""
     if isinstance(factory, Kernel):
         return factory
@@ -165,7 +172,7 @@ class _Foreign(Kernel):
     def name(self) -> str:
         return getattr(self.build, "__name__", "kernel")
 
-    def assemble(self, posterior: Posterior, tuning: Sequence[Tuning]) -> Any:
+    def assemble(self, posterior: Target, tuning: Sequence[Tuning]) -> Any:
         return self.build(posterior, tuning[0]["step_size"])
 
 
@@ -181,7 +188,7 @@ def sampling_algorithm(init: Callable[..., Any], step: Callable[..., Any]) -> An
 
 
 def init(
-    posterior: Posterior, position: Float[Array, " z"], rng_key: Key[Array, ""] | None = None
+    posterior: Target, position: Float[Array, " z"], rng_key: Key[Array, ""] | None = None
 ) -> State:
     """The state of a kernel that needs no gradient."""
     del rng_key
@@ -189,7 +196,7 @@ def init(
 
 
 def init_with_gradient(
-    posterior: Posterior, position: Float[Array, " z"], rng_key: Key[Array, ""] | None = None
+    posterior: Target, position: Float[Array, " z"], rng_key: Key[Array, ""] | None = None
 ) -> GradientState:
     """The state of a kernel that uses the gradient of the log-likelihood."""
     del rng_key

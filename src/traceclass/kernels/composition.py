@@ -16,11 +16,11 @@ from traceclass.kernels.base import (
     KernelFactory,
     MetropolisInfo,
     State,
+    Target,
     Tuning,
     as_kernel,
     metropolis_info,
 )
-from traceclass.posterior import Posterior
 
 
 class CompositionInfo(NamedTuple):
@@ -65,7 +65,7 @@ class Composition(Kernel):
     def moves(self) -> tuple[Kernel, ...]:
         return tuple(move for part in self.parts for move in part.moves)
 
-    def assemble(self, posterior: Posterior, tuning: Sequence[Tuning]) -> Any:
+    def assemble(self, posterior: Target, tuning: Sequence[Tuning]) -> Any:
         built, done = [], 0
         for part in self.parts:
             own = tuning[done : done + len(part.moves)]

@@ -8,19 +8,16 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from traceclass.kernels.base import MetropolisInfo, State, init, kernel, sampling_algorithm
-from traceclass.posterior import Posterior
+from traceclass.kernels.base import MetropolisInfo, State, Target, init, kernel, sampling_algorithm
 
 
-def _finite_or_impossible(posterior: Posterior, z: Float[Array, " z"]) -> Float[Array, ""]:
+def _finite_or_impossible(posterior: Target, z: Float[Array, " z"]) -> Float[Array, ""]:
     # A comparison with NaN is false, which BlackJAX's loop would take for "above the slice".
     level = posterior.log_likelihood(z)
     return jnp.where(jnp.isfinite(level), level, -jnp.inf)
 
 
-def _step(
-    posterior: Posterior, rng_key: Key[Array, ""], state: State
-) -> tuple[State, MetropolisInfo]:
+def _step(posterior: Target, rng_key: Key[Array, ""], state: State) -> tuple[State, MetropolisInfo]:
     from blackjax.mcmc import elliptical_slice as theirs
 
     ones = jnp.ones_like(state.position)
@@ -34,7 +31,7 @@ def _step(
 
 
 @kernel()
-def elliptical_slice(posterior: Posterior, step_size: Any = None) -> Any:
+def elliptical_slice(posterior: Target, step_size: Any = None) -> Any:
     r"""Elliptical slice sampling in whitened coordinates; no step size, no rejection.
 
         z'(theta) = cos(theta) z + sin(theta) xi,   xi ~ N(0, I)

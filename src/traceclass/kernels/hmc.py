@@ -14,13 +14,13 @@ from traceclass.kernels.base import (
     GradientState,
     MetropolisInfo,
     StepSizeRule,
+    Target,
     accept_or_reject,
     init_with_gradient,
     kernel,
     sampling_algorithm,
     standard_normal,
 )
-from traceclass.posterior import Posterior
 
 # Each trajectory's step is drawn within 20 % of the step size: a fixed one can resonate with an
 # oscillation of the dynamics and return to where it began.
@@ -30,7 +30,7 @@ _MOST_DEFAULT_KICKS = 200
 
 
 def trajectory(
-    posterior: Posterior,
+    posterior: Target,
     state: GradientState,
     momentum: Float[Array, " z"],
     epsilon: Any,
@@ -71,7 +71,7 @@ def trajectory(
 
 
 def _step(
-    posterior: Posterior,
+    posterior: Target,
     step_size: Any,
     num_kicks: Any,
     rng_key: Key[Array, ""],
@@ -96,7 +96,7 @@ def quarter_turn(step_size: Any) -> Any:
 # 0.8: near the optimum of Hamiltonian kernels when a rejected trajectory is dear
 # (Betancourt, Byrne & Girolami 2014).
 @kernel(StepSizeRule(0.8, first=0.05, largest=math.pi / 2), thin=1, kicks=quarter_turn)
-def hmc(posterior: Posterior, step_size: Any, num_kicks: Any = None) -> Any:
+def hmc(posterior: Target, step_size: Any, num_kicks: Any = None) -> Any:
     r"""Hamiltonian Monte Carlo on the Hilbert space the prior lives on.
 
     A momentum p ~ N(0, I) is drawn, `num_kicks` steps of the splitting in `trajectory` are taken

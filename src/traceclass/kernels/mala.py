@@ -13,13 +13,13 @@ from traceclass.kernels.base import (
     GradientState,
     MetropolisInfo,
     StepSizeRule,
+    Target,
     accept_or_reject,
     init_with_gradient,
     kernel,
     sampling_algorithm,
     standard_normal,
 )
-from traceclass.posterior import Posterior
 
 
 def log_ratio(
@@ -40,7 +40,7 @@ def log_ratio(
 
 
 def _step(
-    posterior: Posterior, s: Any, rng_key: Key[Array, ""], state: GradientState
+    posterior: Target, s: Any, rng_key: Key[Array, ""], state: GradientState
 ) -> tuple[GradientState, MetropolisInfo]:
     key_noise, key_accept = jax.random.split(rng_key)
     xi = standard_normal(key_noise, state.position)
@@ -51,7 +51,7 @@ def _step(
 
 # 0.574: Roberts & Rosenthal (1998).
 @kernel(StepSizeRule(target=0.574, first=0.05, largest=2.0))
-def mala(posterior: Posterior, step_size: Any) -> Any:
+def mala(posterior: Target, step_size: Any) -> Any:
     r"""Metropolis-adjusted Langevin in whitened coordinates.
 
         z' = z + (s^2/2) (g(z) - z) + s xi,   xi ~ N(0, I)

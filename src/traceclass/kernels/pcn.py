@@ -13,17 +13,17 @@ from traceclass.kernels.base import (
     MetropolisInfo,
     State,
     StepSizeRule,
+    Target,
     accept_or_reject,
     init,
     kernel,
     sampling_algorithm,
     standard_normal,
 )
-from traceclass.posterior import Posterior
 
 
 def _step(
-    posterior: Posterior, beta: Any, rng_key: Key[Array, ""], state: State
+    posterior: Target, beta: Any, rng_key: Key[Array, ""], state: State
 ) -> tuple[State, MetropolisInfo]:
     key_noise, key_accept = jax.random.split(rng_key)
     xi = standard_normal(key_noise, state.position)
@@ -35,7 +35,7 @@ def _step(
 
 # 0.234 is the optimal rate of random-walk-type proposals (Roberts, Gelman & Gilks 1997).
 @kernel(StepSizeRule(target=0.234, first=0.1, largest=1.0))
-def pcn(posterior: Posterior, step_size: Any) -> Any:
+def pcn(posterior: Target, step_size: Any) -> Any:
     r"""Preconditioned Crank-Nicolson in whitened coordinates (eq. pCN).
 
         z' = sqrt(1 - beta^2) z + beta xi,   xi ~ N(0, I)

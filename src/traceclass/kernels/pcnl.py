@@ -13,13 +13,13 @@ from traceclass.kernels.base import (
     GradientState,
     MetropolisInfo,
     StepSizeRule,
+    Target,
     accept_or_reject,
     init_with_gradient,
     kernel,
     sampling_algorithm,
     standard_normal,
 )
-from traceclass.posterior import Posterior
 
 
 def propose(state: GradientState, xi: Float[Array, " z"], delta: Any) -> Float[Array, " z"]:
@@ -42,7 +42,7 @@ def rho(u: GradientState, v: GradientState, delta: Any) -> Float[Array, ""]:
 
 
 def _step(
-    posterior: Posterior, delta: Any, rng_key: Key[Array, ""], state: GradientState
+    posterior: Target, delta: Any, rng_key: Key[Array, ""], state: GradientState
 ) -> tuple[GradientState, MetropolisInfo]:
     key_noise, key_accept = jax.random.split(rng_key)
     position = propose(state, standard_normal(key_noise, state.position), delta)
@@ -53,7 +53,7 @@ def _step(
 
 # 0.574 is the optimal rate of Langevin proposals (Roberts & Rosenthal 1998).
 @kernel(StepSizeRule(target=0.574, first=0.01, largest=2.0))
-def pcnl(posterior: Posterior, step_size: Any) -> Any:
+def pcnl(posterior: Target, step_size: Any) -> Any:
     r"""Preconditioned Crank-Nicolson Langevin in whitened coordinates (eq. pCNL).
 
         z' = [(2 - delta) z + 2 delta g(z) + sqrt(8 delta) xi] / (2 + delta),   xi ~ N(0, I)

@@ -13,17 +13,17 @@ from traceclass.kernels.base import (
     MetropolisInfo,
     State,
     StepSizeRule,
+    Target,
     accept_or_reject,
     init,
     kernel,
     sampling_algorithm,
     standard_normal,
 )
-from traceclass.posterior import Posterior
 
 
 def _step(
-    posterior: Posterior, s: Any, rng_key: Key[Array, ""], state: State
+    posterior: Target, s: Any, rng_key: Key[Array, ""], state: State
 ) -> tuple[State, MetropolisInfo]:
     key_noise, key_accept = jax.random.split(rng_key)
     xi = standard_normal(key_noise, state.position)
@@ -36,7 +36,7 @@ def _step(
 
 # 0.234: Roberts, Gelman & Gilks (1997).
 @kernel(StepSizeRule(target=0.234, first=0.05, largest=10.0))
-def random_walk(posterior: Posterior, step_size: Any) -> Any:
+def random_walk(posterior: Target, step_size: Any) -> Any:
     r"""Random-walk Metropolis in whitened coordinates.
 
         z' = z + s xi,   xi ~ N(0, I),   log ratio l(z') - l(z) - (|z'|^2 - |z|^2) / 2

@@ -1,0 +1,239 @@
+"""Effective samples a second of our kernels and of BlackJAX's, on the same posteriors.
+
+Mountain car at widths 10, 30 and 100 and a linear-Gaussian problem. Every kernel is tuned by its
+own warm-up: ours by `tc.sample`, NUTS by BlackJAX's window adaptation (diagonal metric), MCLMC by
+BlackJAX's own tuner. They then run as 8 chains over the same devices in the same driver, in turns,
+for three rounds that start at the same posterior draws for all; ESS (bulk, arviz-stats) is that of
+the 24 chains together, and the time to compile and to warm up is left out.
+
+    python -m benchmarks.samplers [--seconds 40] [--widths 10 30 100]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from arviz_stats.base.array import array_stats
+
+import traceclass as tc
+
+car = tc.control.mountain_car
+# One object, so that wider priors are known as refinements of narrower ones.
+TO_BOX = tc.scale_to_box(car.LOW, car.HIGH)
+NUM_CHAINS = 8
+ROUNDS = 3
+# Demonstrations whose value differences are looked at: every tenth of 50.
+EVERY = 10
+
+
+class Problem(NamedTuple):
+    """A posterior and the functional whose slowest component counts."""
+
+    name: str
+    posterior: tc.Posterior
+    functional: Callable
+    burn_in: int
+
+
+class Contender(NamedTuple):
+    """A kernel, tuned: what `tc.sample` runs it with."""
+
+    kernel: Any
+    step_size: Any
+    gradients_a_step: str
+
+
+def mountain_car(width: int) -> Problem:
+    demonstrations = car.demonstrate(jax.random.key(0))
+    successors = car.successors(demonstrations.states)
+    prior = tc.TraceClassNetwork(
+        num_inputs=2,
+        widths=(width,) * 3,
+        alpha=1.5,
+        weight_variance=2.0,
+        bias_variance=2.0,
+        inputs=TO_BOX,
+    )
+    likelihood = tc.ActionChoice(successors, demonstrations.actions, noise=0.1)
+    values_of = prior.at(successors[::EVERY].reshape(-1, 2))
+
+    def differences(z):
+        values = values_of(z).reshape(-1, car.NUM_ACTIONS)
+        return (values[:, 1:] - values[:, :1]).ravel()
+
+    posterior = tc.Posterior(prior, likelihood)
+    return Problem(f"mountain car 3x{width}", posterior, differences, 1500)
+
+
+def linear_gaussian() -> Problem:
+    """A cosine series of 625 terms on 33 points of the unit square, noise 0.1."""
+    prior = tc.CosineSeries(num_modes=25, exponent=1.1)
+    x = np.random.default_rng(0).uniform(size=(33, 2))
+    y = np.sin(3 * x[:, 0]) * np.cos(2 * x[:, 1])
+    posterior = tc.Posterior(prior, tc.GaussianRegression(x, y, noise=0.1))
+    values_of = prior.at(x[::4])
+    return Problem("linear-Gaussian, 625 terms", posterior, values_of, 1000)
+
+
+def tuned(problem: Problem) -> tuple[dict[str, Contender], np.ndarray]:
+    """All contenders after their own warm-up, and where rounds start (rounds, chains, z)."""
+    posterior = problem.posterior
+    quiet = {"num_chains": NUM_CHAINS, "progress": False}
+    warm = tc.sample(
+        posterior, tc.hmc, num_warmup=problem.burn_in, num_samples=ROUNDS, thin=30, **quiet
+    )
+    starts = np.swapaxes(warm.positions, 0, 1)
+    kicks = warm.tuning["hmc"]["num_kicks"]
+    contenders = {
+        "hmc": Contender(tc.hmc.using(num_kicks=kicks), warm.step_size, f"{kicks}"),
+        "elliptical_slice (BlackJAX)": Contender(tc.elliptical_slice, None, "0"),
+    }
+    for kernel, gradients in ((tc.pcn, "0"), (tc.pcnl, "1")):
+        run = tc.sample(
+            posterior, kernel, num_warmup=2000, num_samples=4, initial_positions=starts[0], **quiet
+        )
+        contenders[kernel.name] = Contender(kernel, run.step_size, gradients)
+    contenders["NUTS (BlackJAX)"] = nuts(posterior, starts[0, 0])
+    contenders["MCLMC (BlackJAX)"] = mclmc(posterior, starts[0, 0])
+    return contenders, starts
+
+
+def nuts(posterior: tc.Posterior, start: np.ndarray) -> Contender:
+    """Step size and diagonal metric by BlackJAX's window adaptation, 500 steps."""
+    import blackjax  # late: it starts JAX, and devices are set before
+
+    warmup = blackjax.window_adaptation(blackjax.nuts, posterior.logdensity)
+    (_, found), _ = jax.jit(lambda key, z: warmup.run(key, z, num_steps=500))(
+        jax.random.key(1), jnp.asarray(start)
+    )
+    metric = found["inverse_mass_matrix"]
+
+    def build(posterior: tc.Posterior, step_size: Any) -> Any:
+        return blackjax.nuts(posterior.logdensity, step_size, metric)
+
+    return Contender(build, float(found["step_size"]), "tree")
+
+
+def mclmc(posterior: tc.Posterior, start: np.ndarray) -> Contender:
+    """Step size and momentum decoherence length by BlackJAX's tuner; unadjusted, so biased."""
+    import blackjax
+
+    state = blackjax.mcmc.mclmc.init(jnp.asarray(start), posterior.logdensity, jax.random.key(2))
+
+    found = blackjax.mclmc_find_L_and_step_size(
+        mclmc_kernel=blackjax.mcmc.mclmc.build_kernel(),
+        num_steps=20_000,
+        state=state,
+        rng_key=jax.random.key(3),
+        logdensity_fn=posterior.logdensity,
+    )[1]
+
+    def build(posterior: tc.Posterior, step_size: Any) -> Any:
+        return blackjax.mclmc(
+            posterior.logdensity, found.L, step_size, inverse_mass_matrix=found.inverse_mass_matrix
+        )
+
+    return Contender(build, float(found.step_size), "2")
+
+
+class Tally:
+    """Draws and seconds of one contender, round after round."""
+
+    def __init__(self):
+        self.values: list[np.ndarray] = []
+        self.levels: list[np.ndarray] = []
+        self.rates: list[float] = []
+        self.seconds = 0.0
+
+    def add(self, run: tc.Run) -> None:
+        self.values.append(run.draws["values"])
+        self.levels.append(run.draws["log_likelihood"][..., None])
+        self.rates.append(run.acceptance_rate)
+        self.seconds += run.sampling_seconds
+
+    def ess_a_second(self, parts: list[np.ndarray]) -> float:
+        """The smallest over components, of the chains of all rounds together."""
+        draws = np.concatenate(parts).astype(np.float64)
+        ess = min(float(array_stats.ess(draws[..., k])) for k in range(draws.shape[-1]))
+        return ess / self.seconds
+
+
+def race(problem: Problem, seconds: float) -> None:
+    """One row for each contender."""
+    contenders, starts = tuned(problem)
+    tallies = {name: Tally() for name in contenders}
+    plans = {name: plan(problem, c, starts[0], seconds / ROUNDS) for name, c in contenders.items()}
+    for number in range(ROUNDS):
+        for name, contender in contenders.items():
+            tallies[name].add(go(problem, contender, starts[number], number, *plans[name]))
+    ours = tallies["hmc"].ess_a_second(tallies["hmc"].values)
+    for name, tally in tallies.items():
+        contender, values = contenders[name], tally.ess_a_second(tally.values)
+        size = "" if contender.step_size is None else f"{contender.step_size:.3g}"
+        print(
+            f"| {problem.name} | {name} | {size} | {contender.gradients_a_step} | "
+            f"{np.mean(tally.rates):.2f} | {values:.3g} | {tally.ess_a_second(tally.levels):.3g} | "
+            f"{ours / values:.2g} |",
+            flush=True,
+        )
+
+
+def plan(
+    problem: Problem, contender: Contender, start: np.ndarray, seconds: float
+) -> tuple[int, int]:
+    """How many draws, how many steps apart, fill the time; timed on what is already compiled."""
+    for steps in (2, 8, 8):
+        run = go(problem, contender, start, 0, 4, steps)
+    total = max(100, int(4 * 8 / run.sampling_seconds * seconds))
+    thin = max(1, total // 1500)
+    return total // thin, thin
+
+
+def go(
+    problem: Problem,
+    contender: Contender,
+    start: np.ndarray,
+    seed: int,
+    num_samples: int,
+    thin: int,
+) -> tc.Run:
+    return tc.sample(
+        problem.posterior,
+        contender.kernel,
+        step_size=contender.step_size,
+        num_chains=NUM_CHAINS,
+        num_warmup=0,
+        num_samples=num_samples,
+        thin=thin,
+        seed=seed,
+        record={"values": problem.functional},
+        initial_positions=start,
+        store_positions=False,
+        progress=False,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=40.0, help="for each kernel and problem")
+    parser.add_argument("--widths", type=int, nargs="*", default=[10, 30, 100])
+    arguments = parser.parse_args()
+    tc.use_cpu_devices()
+    print(f"{NUM_CHAINS} chains on {len(jax.devices())} devices, {arguments.seconds:g} s each\n")
+    print(
+        "| problem | kernel | step size | gradients a step | acceptance | smallest ESS/s of values "
+        "| ESS/s of the log-likelihood | HMC is faster by |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for width in arguments.widths:
+        race(mountain_car(width), arguments.seconds)
+    race(linear_gaussian(), arguments.seconds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Our kernels as the moves of BlackJAX's sequential Monte Carlo samplers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from traceclass.kernels.base import KernelFactory, as_kernel
+
+
+class _Target:
+    """What a kernel asks of a posterior, from a log-density: l(z) = log pi(z) + |z|^2 / 2."""
+
+    def __init__(self, logdensity: Callable[[Array], Array]):
+        self.logdensity = logdensity
+
+    def log_likelihood(self, z: Float[Array, " z"]) -> Float[Array, ""]:
+        return self.logdensity(z) + 0.5 * jnp.vdot(z, z)
+
+    def log_likelihood_and_gradient(self, z: Float[Array, " z"]) -> tuple[Array, Array]:
+        return jax.value_and_grad(self.log_likelihood)(z)
+
+
+def smc_kernel(kernel: KernelFactory) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    r"""`(mcmc_init_fn, mcmc_step_fn)` for BlackJAX's samplers, e.g. `adaptive_tempered_smc`.
+
+    They hand over the log-density of each tempered target with respect to Lebesgue measure; with
+    the prior as `logprior_fn = lambda z: -0.5 * jnp.sum(z**2)` and `posterior.log_likelihood` it is
+    t l(z) - |z|^2/2, from which the kernel takes t l(z) back. The mcmc parameter is
+    `step_size`. |z|^2 is formed here, so in single precision this is for thousands of coordinates,
+    not millions. Kernels that look into the prior (`node_swap`) cannot be used.
+    """
+    kernel = as_kernel(kernel)
+
+    def algorithm(logdensity: Callable[[Array], Array], step_size: Any) -> Any:
+        return kernel.assemble(_Target(logdensity), kernel.tuning(step_size))
+
+    def init(position: Any, logdensity_fn: Callable[[Array], Array]) -> Any:
+        first = 0.1 if kernel.rule is None else kernel.rule.first
+        return algorithm(logdensity_fn, first).init(position)
+
+    def step(
+        rng_key: Any, state: Any, logdensity_fn: Callable[[Array], Array], step_size: Any = None
+    ) -> Any:
+        return algorithm(logdensity_fn, step_size).step(rng_key, state)
+
+    return init, step

@@ -1,0 +1,91 @@
+"""Warm-up: step sizes, trajectory lengths and hopeless starts, unattended."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import traceclass as tc
+from traceclass.sampling.adaptation import SHARES, Annealing, TrajectoryAdaptation
+
+QUIET = {"progress": False, "store_positions": False}
+
+
+def regression(noise: float) -> tc.Posterior:
+    x = np.linspace(-1, 1, 20)[:, None]
+    prior = tc.TraceClassNetwork(num_inputs=1, widths=(10, 10), weight_variance=3.0)
+    return tc.Posterior(prior, tc.GaussianRegression(x, np.sin(3 * x[:, 0]), noise=noise))
+
+
+def test_hmc_needs_no_arguments():
+    run = tc.sample(regression(0.5), tc.hmc, **QUIET)
+    assert run.acceptance_rate == pytest.approx(0.8, abs=0.05)
+    assert run.tuning["hmc"]["num_kicks"] > 1
+    assert run.thin == 1
+    table = run.summary().table
+    assert table["r_hat"].max() < 1.05
+    assert run.to_arviz()["sample_stats"].attrs["num_kicks"] == run.tuning["hmc"]["num_kicks"]
+    assert "num kicks" in str(run.summary())
+
+
+def test_what_is_fixed_is_not_tuned():
+    kernel = tc.hmc.using(num_kicks=3)
+    run = tc.sample(regression(0.5), kernel, num_warmup=400, num_samples=4, **QUIET)
+    assert set(run.tuning["hmc"]) == {"step_size"}
+    run = tc.sample(regression(0.5), tc.hmc, step_size=0.1, num_warmup=0, num_samples=4, **QUIET)
+    assert run.tuning["hmc"] == {"step_size": 0.1, "num_kicks": 16}
+
+
+def test_every_part_of_a_cycle_meets_its_own_target():
+    run = tc.sample(
+        regression(0.5), tc.cycle(tc.pcn, tc.node_swap, tc.pcnl), num_warmup=6000,
+        num_samples=200, thin=10, **QUIET,
+    )  # fmt: skip
+    rates = run.move_acceptance_rates
+    assert rates["pcn"] == pytest.approx(0.234, abs=0.06)
+    assert rates["pcnl"] == pytest.approx(0.574, abs=0.08)
+    assert set(run.tuning) == {"pcn", "node_swap", "pcnl"}
+    assert run.tuning["node_swap"] == {}
+
+
+def test_a_hopeless_start_is_left():
+    """Prior draws at -10^8 and below: HMC with default arguments reaches the data."""
+    run = tc.sample(regression(1e-3), tc.hmc, num_samples=50, **QUIET)
+    first = tc.sample(
+        regression(1e-3), tc.pcn, step_size=1e-6, num_warmup=0, num_samples=1, thin=1, **QUIET
+    )
+    assert first.draws["log_likelihood"].max() < -1e6
+    # 20 observations at their noise: log-likelihood about -20 (log(noise sqrt(2 pi)) + 1/2) = 110.
+    assert run.draws["log_likelihood"][:, -1].min() > 0
+
+
+def test_annealing_ends_at_the_posterior_and_spares_good_starts():
+    hopeless = Annealing(np.array([-1e8, -10.0]), num_warmup=2000)
+    powers = [hopeless.inverse_temperature(done) for done in range(0, 2000, 20)]
+    assert powers[0] == pytest.approx(1e-5)
+    assert (np.diff(powers) >= 0).all()
+    assert set(powers[25:]) == {1.0}
+    good = Annealing(np.array([-500.0, -9000.0]), num_warmup=2000)
+    assert {good.inverse_temperature(done) for done in range(0, 2000, 20)} == {1.0}
+
+
+def oscillators(frequencies: np.ndarray, seed: int) -> float:
+    """The share chosen for independent oscillators f'' = -omega^2 f, integrated exactly."""
+    rng = np.random.default_rng(seed)
+    adaptation = TrajectoryAdaptation(lambda positions: positions)
+    step_size, positions = 0.05, rng.normal(size=(4, len(frequencies)))
+    adaptation.look(positions)
+    for _ in range(120):
+        for _ in range(adaptation.next_trial(step_size)):
+            turn = frequencies * step_size * adaptation.kicks(step_size)
+            noise = rng.normal(size=positions.shape)
+            positions = np.cos(turn) * positions + np.sin(turn) * noise
+        adaptation.learn(positions)
+    adaptation.choose()
+    return adaptation.share
+
+
+def test_the_trajectory_is_as_long_as_the_slow_functionals_want():
+    """Frequency 1 (the prior's) wants a quarter turn; 8 comes back after one, and wants less."""
+    assert oscillators(np.full(10, 1.0), seed=0) == SHARES[0]
+    assert oscillators(np.full(10, 8.0), seed=0) == SHARES[2]
