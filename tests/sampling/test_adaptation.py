@@ -49,12 +49,13 @@ def test_every_part_of_a_cycle_meets_its_own_target():
 
 
 def test_a_hopeless_start_is_left():
-    """Prior draws at -10^8 and below: HMC with default arguments reaches the data."""
+    """Prior draws between -10^6 and -10^8: HMC with default arguments reaches the data."""
     run = tc.sample(regression(1e-3), tc.hmc, num_samples=50, **QUIET)
     first = tc.sample(
         regression(1e-3), tc.pcn, step_size=1e-6, num_warmup=0, num_samples=1, thin=1, **QUIET
     )
-    assert first.draws["log_likelihood"].max() < -1e6
+    assert first.draws["log_likelihood"].min() < -1e7
+    assert first.draws["log_likelihood"].max() < -1e5
     # 20 observations at their noise: log-likelihood about -20 (log(noise sqrt(2 pi)) + 1/2) = 110.
     assert run.draws["log_likelihood"][:, -1].min() > 0
 
@@ -86,6 +87,10 @@ def oscillators(frequencies: np.ndarray, seed: int) -> float:
 
 
 def test_the_trajectory_is_as_long_as_the_slow_functionals_want():
-    """Frequency 1 (the prior's) wants a quarter turn; 8 comes back after one, and wants less."""
+    """Frequency 1 (the prior's) wants a quarter turn.
+
+    At frequency 4 that is a full period, after which all is as before; half of it is a reflection,
+    of which an even number is nothing either; a quarter of it forgets.
+    """
     assert oscillators(np.full(10, 1.0), seed=0) == SHARES[0]
-    assert oscillators(np.full(10, 8.0), seed=0) == SHARES[2]
+    assert oscillators(np.full(10, 4.0), seed=0) == SHARES[2]
