@@ -48,7 +48,7 @@ class Contender(NamedTuple):
     gradients_a_step: str
 
 
-def mountain_car(width: int) -> Problem:
+def mountain_car(width: int, saturation: float | None = None) -> Problem:
     demonstrations = car.demonstrate(jax.random.key(0))
     successors = car.successors(demonstrations.states)
     prior = tc.TraceClassNetwork(
@@ -59,7 +59,9 @@ def mountain_car(width: int) -> Problem:
         bias_variance=2.0,
         inputs=TO_BOX,
     )
-    likelihood = tc.ActionChoice(successors, demonstrations.actions, noise=0.1)
+    likelihood = tc.ActionChoice(
+        successors, demonstrations.actions, noise=0.1, saturation=saturation
+    )
     values_of = prior.at(successors[::EVERY].reshape(-1, 2))
 
     def differences(z):
@@ -80,7 +82,7 @@ def linear_gaussian() -> Problem:
     return Problem("linear-Gaussian, 625 terms", posterior, values_of, 1000)
 
 
-def tuned(problem: Problem) -> tuple[dict[str, Contender], np.ndarray]:
+def tuned(problem: Problem, *, peers: bool = True) -> tuple[dict[str, Contender], np.ndarray]:
     """All contenders after their own warm-up, and where rounds start (rounds, chains, z)."""
     posterior = problem.posterior
     quiet = {"num_chains": NUM_CHAINS, "progress": False}
@@ -98,8 +100,9 @@ def tuned(problem: Problem) -> tuple[dict[str, Contender], np.ndarray]:
             posterior, kernel, num_warmup=2000, num_samples=4, initial_positions=starts[0], **quiet
         )
         contenders[kernel.name] = Contender(kernel, run.step_size, gradients)
-    contenders["NUTS (BlackJAX)"] = nuts(posterior, starts[0, 0])
-    contenders["MCLMC (BlackJAX)"] = mclmc(posterior, starts[0, 0])
+    if peers:
+        contenders["NUTS (BlackJAX)"] = nuts(posterior, starts[0, 0])
+        contenders["MCLMC (BlackJAX)"] = mclmc(posterior, starts[0, 0])
     return contenders, starts
 
 
@@ -183,6 +186,28 @@ def race(problem: Problem, seconds: float) -> None:
         )
 
 
+def per_evaluation(saturation: float | None, num_samples: int = 4000) -> None:
+    """ESS a million evaluations (of the likelihood for pCN, with its gradient for the others)."""
+    problem = mountain_car(10, saturation)
+    contenders, starts = tuned(problem, peers=False)
+    for name in ("pcn", "pcnl", "hmc"):
+        contender, tally = contenders[name], Tally()
+        cost = int(contender.gradients_a_step) or 1
+        thin = max(1, 100 // cost)
+        for number in range(ROUNDS):
+            tally.add(go(problem, contender, starts[number], number, num_samples, thin))
+        evaluations = ROUNDS * NUM_CHAINS * num_samples * thin * cost / 1e6
+        values, level = (
+            tally.ess_a_second(part) * tally.seconds / evaluations
+            for part in (tally.values, tally.levels)
+        )
+        print(
+            f"| {saturation} | {name} | {contender.step_size:.3g} | {np.mean(tally.rates):.2f} | "
+            f"{values:.3g} | {level:.3g} |",
+            flush=True,
+        )
+
+
 def plan(
     problem: Problem, contender: Contender, start: np.ndarray, seconds: float
 ) -> tuple[int, int]:
@@ -233,6 +258,11 @@ def main() -> None:
     for width in arguments.widths:
         race(mountain_car(width), arguments.seconds)
     race(linear_gaussian(), arguments.seconds)
+    print("\nper evaluation, mountain car 3x10, values through c tanh(v/c)\n")
+    print("| c | kernel | step size | acceptance | smallest ESS of values a million | of the l |")
+    print("|---|---|---|---|---|---|")
+    for saturation in (None, 1.0):
+        per_evaluation(saturation)
 
 
 if __name__ == "__main__":

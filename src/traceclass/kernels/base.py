@@ -102,6 +102,11 @@ class Kernel:
         """The elementary moves of which a step is made: this one alone."""
         return (self,)
 
+    @property
+    def tunes_kicks(self) -> bool:
+        """Whether its number of kicks is found in warm-up: it has them, and none are fixed."""
+        return self.kicks is not None and "num_kicks" not in dict(self.options)
+
     def __call__(self, posterior: Target, step_size: Any = None, **options: Any) -> Any:
         return self.using(**options).assemble(posterior, self.tuning(step_size))
 
@@ -125,9 +130,9 @@ class Kernel:
         if self.rule is None:
             return ({},)
         self.check_step_size(step_size)
-        free = self.kicks is not None and "num_kicks" not in dict(self.options)
-        kicks = {"num_kicks": self.kicks(step_size)} if self.kicks is not None and free else {}
-        return ({"step_size": step_size} | kicks,)
+        if self.kicks is None or not self.tunes_kicks:
+            return ({"step_size": step_size},)
+        return ({"step_size": step_size, "num_kicks": self.kicks(step_size)},)
 
     def check_step_size(self, step_size: Any) -> None:
         """Refuse a step size outside (0, largest]; a traced one cannot be looked at."""

@@ -49,23 +49,23 @@ def trajectory(
         dH = -(l(q') - l(q)) + sum over half kicks of (epsilon/2) <p, g> + (epsilon^2/8) |g|^2
 
     with p as it is before the kick. |q|^2 and |p|^2, which in single precision swamp dH long
-    before 10^7 coordinates, are never formed. Returns the end state, its momentum, and dH.
+    before 10^7 coordinates, are never formed. The two half kicks between rotations are made as one
+    of size h = epsilon, whose sum is h <p, g> + (h^2/2) |g|^2. Returns the end state, its momentum,
+    and dH.
     """
     cosine, sine = jnp.cos(epsilon), jnp.sin(epsilon)
 
-    def half_kick(p: Array, g: Array) -> tuple[Array, Array]:
-        work = 0.5 * epsilon * jnp.vdot(p, g) + 0.125 * epsilon**2 * jnp.vdot(g, g)
-        return p + 0.5 * epsilon * g, work
+    def kick(p: Array, g: Array, h: Any) -> tuple[Array, Array]:
+        return p + h * g, h * jnp.vdot(p, g) + 0.5 * h**2 * jnp.vdot(g, g)
 
-    def step(_: Array, carry: Any) -> Any:
+    def step(number: Array, carry: Any) -> Any:
         (q, _, g), p, total = carry
-        p, before = half_kick(p, g)
         q, p = cosine * q + sine * p, cosine * p - sine * q
         level, g = posterior.log_likelihood_and_gradient(q)
-        p, after = half_kick(p, g)
-        return GradientState(q, level, g), p, total + before + after
+        p, work = kick(p, g, jnp.where(number < num_kicks - 1, epsilon, 0.5 * epsilon))
+        return GradientState(q, level, g), p, total + work
 
-    work = jnp.zeros((), state.log_likelihood.dtype)
+    momentum, work = kick(momentum, state.gradient, 0.5 * epsilon)
     end, momentum, work = jax.lax.fori_loop(0, num_kicks, step, (state, momentum, work))
     return end, momentum, work - (end.log_likelihood - state.log_likelihood)
 

@@ -201,10 +201,8 @@ class MoveAdaptation:
     def __init__(self, move: Kernel, num_warmup: int, posterior: Posterior):
         assert move.rule is not None
         self._steps = StepSizeAdaptation(move.rule)
-        tunes_kicks = move.kicks is not None and "num_kicks" not in dict(move.options)
-        self._turns = (
-            TrajectoryAdaptation(partial(values_and_level, posterior)) if tunes_kicks else None
-        )
+        functional = partial(values_and_level, posterior)
+        self._turns = TrajectoryAdaptation(functional) if move.tunes_kicks else None
         quarter = num_warmup // WINDOW // 4 * WINDOW
         self._quarters = (quarter, 2 * quarter, 3 * quarter)
         self._in_trial, self._trial_ends = False, 0
