@@ -49,9 +49,9 @@ class GradientState(NamedTuple):
 class MetropolisInfo(NamedTuple):
     """What happened in one accept/reject step, under BlackJAX's names."""
 
-    acceptance_rate: Float[Array, "*moves"]
-    is_accepted: Bool[Array, "*moves"]
-    is_nonfinite: Bool[Array, "*moves"]
+    acceptance_rate: Float[Array, "..."]
+    is_accepted: Bool[Array, "..."]
+    is_nonfinite: Bool[Array, "..."]
 
 
 class StepSizeRule(NamedTuple):

@@ -119,7 +119,7 @@ def moves_of(info: Any) -> tuple[MetropolisInfo, Bool[Array, " moves"]]:
     return moves, jnp.ones(1, bool)
 
 
-def joined(infos: Sequence[tuple[MetropolisInfo, Bool[Array, " moves"]]]) -> CompositionInfo:
+def joined(infos: Sequence[tuple[MetropolisInfo, Bool[Array, "..."]]]) -> CompositionInfo:
     """One info of several parts, in order; a move that was not tried counts as nothing."""
     moves = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *(moves for moves, _ in infos))
     tried = jnp.concatenate([tried for _, tried in infos])
