@@ -40,6 +40,8 @@ test-long: $(VENV)/.installed-dev
 bench: install
 	$(BIN)/python -m benchmarks.mountain_car
 	$(BIN)/python -m benchmarks.priors
+	$(BIN)/python -m benchmarks.samplers
+	$(BIN)/python -m benchmarks.widths
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/mkdocs build --strict
