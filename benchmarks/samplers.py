@@ -6,13 +6,13 @@ BlackJAX's own tuner. They then run as 8 chains over the same devices in the sam
 for three rounds that start at the same posterior draws for all; ESS (bulk, arviz-stats) is that of
 the 24 chains together, and the time to compile and to warm up is left out.
 
-    python -m benchmarks.samplers [--seconds 40] [--widths 10 30 100]
+    python -m benchmarks.samplers [--seconds 120] [--widths 10 30 100]
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -82,8 +82,8 @@ def linear_gaussian() -> Problem:
     return Problem("linear-Gaussian, 625 terms", posterior, values_of, 1000)
 
 
-def tuned(problem: Problem, *, peers: bool = True) -> tuple[dict[str, Contender], np.ndarray]:
-    """All contenders after their own warm-up, and where rounds start (rounds, chains, z)."""
+def tuned(problem: Problem, wanted: Sequence[str]) -> tuple[dict[str, Contender], np.ndarray]:
+    """Contenders after their own warm-up, and where rounds start (rounds, chains, z)."""
     posterior = problem.posterior
     quiet = {"num_chains": NUM_CHAINS, "progress": False}
     warm = tc.sample(
@@ -91,19 +91,22 @@ def tuned(problem: Problem, *, peers: bool = True) -> tuple[dict[str, Contender]
     )
     starts = np.swapaxes(warm.positions, 0, 1)
     kicks = warm.tuning["hmc"]["num_kicks"]
-    contenders = {
-        "hmc": Contender(tc.hmc.using(num_kicks=kicks), warm.step_size, f"{kicks}"),
-        "elliptical_slice (BlackJAX)": Contender(tc.elliptical_slice, None, "0"),
-    }
-    for kernel, gradients in ((tc.pcn, "0"), (tc.pcnl, "1")):
+
+    def ours(kernel: tc.Kernel, gradients: str) -> Contender:
         run = tc.sample(
             posterior, kernel, num_warmup=2000, num_samples=4, initial_positions=starts[0], **quiet
         )
-        contenders[kernel.name] = Contender(kernel, run.step_size, gradients)
-    if peers:
-        contenders["NUTS (BlackJAX)"] = nuts(posterior, starts[0, 0])
-        contenders["MCLMC (BlackJAX)"] = mclmc(posterior, starts[0, 0])
-    return contenders, starts
+        return Contender(kernel, run.step_size, gradients)
+
+    make = {
+        "hmc": lambda: Contender(tc.hmc.using(num_kicks=kicks), warm.step_size, f"{kicks}"),
+        "pcn": lambda: ours(tc.pcn, "0"),
+        "pcnl": lambda: ours(tc.pcnl, "1"),
+        "elliptical_slice (BlackJAX)": lambda: Contender(tc.elliptical_slice, None, "0"),
+        "NUTS (BlackJAX)": lambda: nuts(posterior, starts[0, 0]),
+        "MCLMC (BlackJAX)": lambda: mclmc(posterior, starts[0, 0]),
+    }
+    return {name: make[name]() for name in make if name.split()[0] in wanted}, starts
 
 
 def nuts(posterior: tc.Posterior, start: np.ndarray) -> Contender:
@@ -166,9 +169,9 @@ class Tally:
         return ess / self.seconds
 
 
-def race(problem: Problem, seconds: float) -> None:
+def race(problem: Problem, seconds: float, wanted: Sequence[str]) -> None:
     """One row for each contender."""
-    contenders, starts = tuned(problem)
+    contenders, starts = tuned(problem, wanted)
     tallies = {name: Tally() for name in contenders}
     plans = {name: plan(problem, c, starts[0], seconds / ROUNDS) for name, c in contenders.items()}
     for number in range(ROUNDS):
@@ -189,7 +192,7 @@ def race(problem: Problem, seconds: float) -> None:
 def per_evaluation(saturation: float | None, num_samples: int = 4000) -> None:
     """ESS a million evaluations (of the likelihood for pCN, with its gradient for the others)."""
     problem = mountain_car(10, saturation)
-    contenders, starts = tuned(problem, peers=False)
+    contenders, starts = tuned(problem, ("hmc", "pcn", "pcnl"))
     for name in ("pcn", "pcnl", "hmc"):
         contender, tally = contenders[name], Tally()
         cost = int(contender.gradients_a_step) or 1
@@ -245,8 +248,10 @@ def go(
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=40.0, help="for each kernel and problem")
+    parser.add_argument("--seconds", type=float, default=120.0, help="for each kernel and problem")
     parser.add_argument("--widths", type=int, nargs="*", default=[10, 30, 100])
+    everyone = ["hmc", "pcn", "pcnl", "elliptical_slice", "NUTS", "MCLMC"]
+    parser.add_argument("--kernels", nargs="*", default=everyone, choices=everyone)
     arguments = parser.parse_args()
     tc.use_cpu_devices()
     print(f"{NUM_CHAINS} chains on {len(jax.devices())} devices, {arguments.seconds:g} s each\n")
@@ -256,8 +261,8 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|---|---|")
     for width in arguments.widths:
-        race(mountain_car(width), arguments.seconds)
-    race(linear_gaussian(), arguments.seconds)
+        race(mountain_car(width), arguments.seconds, arguments.kernels)
+    race(linear_gaussian(), arguments.seconds, arguments.kernels)
     print("\nper evaluation, mountain car 3x10, values through c tanh(v/c)\n")
     print("| c | kernel | step size | acceptance | smallest ESS of values a million | of the l |")
     print("|---|---|---|---|---|---|")
