@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from traceclass.kernels.base import (
@@ -17,7 +16,7 @@ from traceclass.kernels.base import (
     kernel,
     sampling_algorithm,
 )
-from traceclass.kernels.nodes import NodeTable, log_prior_ratio, node_table, swap
+from traceclass.kernels.nodes import NodeTable, log_prior_ratio, no_pair, node_table, swap
 from traceclass.posterior import Posterior
 from traceclass.validation import require_count
 
@@ -26,8 +25,7 @@ def _step(
     posterior: Posterior, table: NodeTable | None, rng_key: Key[Array, ""], state: Any
 ) -> tuple[Any, MetropolisInfo]:
     if table is None:
-        nothing = jnp.zeros_like(state.log_likelihood)
-        return state, MetropolisInfo(nothing + 1, nothing == 0, nothing > 0)
+        return no_pair(state)
     key_pair, key_accept = jax.random.split(rng_key)
     pair = table.pick(key_pair)
     position = swap(state.position, pair, pair.ratio)

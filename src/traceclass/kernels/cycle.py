@@ -42,7 +42,7 @@ def cycle(*kernels: KernelFactory) -> Composition:
 
     >>> import traceclass as tc
     >>> kernel = tc.cycle(tc.hmc, tc.node_swap)
-    >>> [move.name for move in kernel.moves]
-    ['hmc', 'node_swap']
+    >>> print(*(move.name for move in kernel.moves))
+    hmc node_swap
     """
     return compose(_cycle, kernels)

@@ -16,7 +16,15 @@ from traceclass.kernels.base import (
     kernel,
     sampling_algorithm,
 )
-from traceclass.kernels.nodes import NodeTable, Pair, log_prior_ratio, node_table, read, write
+from traceclass.kernels.nodes import (
+    NodeTable,
+    Pair,
+    log_prior_ratio,
+    no_pair,
+    node_table,
+    read,
+    write,
+)
 from traceclass.posterior import Posterior
 
 
@@ -31,8 +39,7 @@ def _step(
     table: NodeTable | None, rng_key: Key[Array, ""], state: Any
 ) -> tuple[Any, MetropolisInfo]:
     if table is None:
-        nothing = jnp.zeros_like(state.log_likelihood)
-        return state, MetropolisInfo(nothing + 1, nothing == 0, nothing > 0)
+        return no_pair(state)
     key_pair, key_accept = jax.random.split(rng_key)
     pair = table.pick(key_pair)
     is_accepted, info = decide(key_accept, log_prior_ratio(state.position, pair), state)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from traceclass.kernels.base import MetropolisInfo
 from traceclass.posterior import Posterior
 from traceclass.priors.network import NetworkPrior
 
@@ -118,6 +119,12 @@ def _cumulative(law: str, alpha: float, num_pairs: int, length: int) -> np.ndarr
     filled = np.ones(length)
     filled[:num_pairs] = np.cumsum(weights) / weights.sum()
     return filled
+
+
+def no_pair(state: Any) -> tuple[Any, MetropolisInfo]:
+    """The step of a swap where there is nothing to swap: the identity, always accepted."""
+    zero = jnp.zeros_like(state.log_likelihood)
+    return state, MetropolisInfo(zero + 1, zero == 0, zero > 0)
 
 
 def read(vector: Float[Array, " z"], index: Int[Array, " weights"]) -> Float[Array, " weights"]:
