@@ -80,6 +80,19 @@ def test_value_and_gradient_match_mpmath(num_actions):
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
+def test_closed_gradient_of_two_rivals_agrees_with_the_nodes(dtype):
+    """A third rival 1e3 sigma behind changes nothing, but has the gradient come from the nodes."""
+    rng = np.random.default_rng(3)
+    gaps = np.concatenate([rng.uniform(-s, s, (2, 4000)) for s in (60, 8, 2)], axis=1)
+    gradient_of = jax.jit(jax.grad(lambda d: log_choice_probability(d).sum()))
+    with jax.enable_x64(dtype == "float64"):
+        two = jnp.asarray(gaps, dtype=dtype)
+        closed = gradient_of(two)
+        nodes = gradient_of(jnp.concatenate([two, jnp.full_like(two[:1], 1e3)]))[:2]
+    assert worst_error(closed, np.asarray(nodes)) < TOLERANCES[dtype]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
 def test_two_actions_have_a_closed_form(dtype):
     """P(v_1 + e_1 > v_2 + e_2) = Phi(d / sqrt 2)."""
     gaps = np.linspace(-60, 60, 2401).astype(dtype)
@@ -121,12 +134,13 @@ def test_gradient_of_the_chosen_value_is_the_mean_noise(x64):
     assert probability == pytest.approx(won.mean(), abs=5 * np.sqrt(0.25 / won.size))
 
 
-def test_second_derivatives_match_differences(x64):
-    gaps = jnp.asarray(np.random.default_rng(2).normal(scale=3.0, size=(4, 1)))
+@pytest.mark.parametrize("num_rivals", [2, 4])
+def test_second_derivatives_match_differences(num_rivals, x64):
+    gaps = jnp.asarray(np.random.default_rng(2).normal(scale=3.0, size=(num_rivals, 1)))
     gradient = jax.grad(lambda d: log_choice_probability(d)[0])
     hessian = jax.jacfwd(gradient)(gaps)[:, 0, :, 0]
     h = 1e-5
-    for j in range(4):
+    for j in range(num_rivals):
         shift = jnp.zeros_like(gaps).at[j].set(h)
         difference = (gradient(gaps + shift) - gradient(gaps - shift))[:, 0] / (2 * h)
         np.testing.assert_allclose(hessian[:, j], difference, atol=1e-7)

@@ -141,7 +141,8 @@ def _value_and_gradient(
     r"""log p(d) and d log p / d d_j = E[lambda(t + d_j)] under the density exp(h)/int exp(h).
 
     All is taken relative to the mode, with u = t - t*, so that nothing under- or overflows:
-    log p = h(t*) + log int exp(h(t* + u) - h(t*)) du / sqrt(2 pi).
+    log p = h(t*) + log I, I = int exp(h(t* + u) - h(t*)) du / sqrt(2 pi). The gradient comes from
+    the same nodes, but for two rivals from a closed form, which costs a third.
     """
     rule = _DOUBLE if gaps.dtype == jnp.float64 else _SINGLE
     # A rival far behind does not matter, however far; one far ahead sets the scale c.
@@ -177,10 +178,43 @@ def _value_and_gradient(
     )
     weight = jnp.exp(exponent) * product
     total = jnp.sum(weight, axis=0)
-    gradient = jnp.stack([jnp.sum(weight * lam_j, axis=0) / total for lam_j in inverse_mills])
+    integral = total * step / _SQRT_2PI
+    if len(gaps) == 2:
+        gradient = _gradient_of_two(mode, x_mode, at_mode, rule) / integral
+    else:
+        gradient = jnp.stack([jnp.sum(weight * lam_j, axis=0) / total for lam_j in inverse_mills])
     height = jnp.sum(jnp.log(at_mode.factor) - at_mode.tail, axis=0) - 0.5 * mode**2
-    log_p = height + jnp.log(total * step / _SQRT_2PI)
+    log_p = height + jnp.log(integral)
     return jnp.minimum(log_p, 0.0) / c**2, gradient / c
+
+
+def _gradient_of_two(
+    mode: Float[Array, "*batch"],
+    x: Float[Array, "2 *batch"],
+    at_mode: _Normal,
+    rule: _Quadrature,
+) -> Float[Array, "2 *batch"]:
+    r"""exp(-h(t*)) dp/dd_j for two rivals, x = t* + d.
+
+    The factor phi(t) phi(t + d_1) of dp/dd_1 is a normal density in t, so that with d_2 the other
+
+        dp/dd_1 = exp(-d_1^2/4) Phi(y) / (2 sqrt(pi)),   y = (2 d_2 - d_1) / sqrt(6).
+
+    Its exponent and that of h(t*) are both large in the tails, but with s = t* + x_1 (so that
+    2 d_2 - d_1 = 2 x_2 - s) their difference is a sum of squares of what is small near the mode:
+    for x_1, x_2, y < 0 it is (x_2 + s)^2 / 6.
+    """
+    other = x[::-1]
+    s = mode + x
+    y = (2 * other - s) / math.sqrt(6.0)
+    normal = _normal(y, rule)
+    exponent = jnp.where(
+        other < 0,
+        jnp.where(y < 0, (other + s) ** 2 / 6, s**2 / 4 + other**2 / 2),
+        jnp.where(y < 0, s**2 / 6 + other * (s - other) / 3, s**2 / 4),
+    ) - jnp.where(x < 0, 0.0, 0.5 * x**2)
+    factor = normal.factor / (at_mode.factor[0] * at_mode.factor[1])
+    return jnp.exp(exponent) * factor / (2 * math.sqrt(math.pi))
 
 
 @jax.custom_jvp
@@ -188,7 +222,7 @@ def log_choice_probability(gaps: Float[Array, "rivals *batch"]) -> Float[Array, 
     r"""log P(v_1 + e_1 > v_j + e_j for all j), e ~ N(0, sigma^2 I), from gaps (v_1 - v_j)/sigma.
 
     The first axis runs over the rivals j of the chosen action; further axes are a batch. Finite
-    for finite gaps. The derivative is that of the integral, from the same nodes. Beyond 1e4 sigma
+    for finite gaps. The derivative is that of the integral. Beyond 1e4 sigma
     (1e7 in double precision) both follow the quadratic limit.
     """
     return _value_and_gradient(gaps)[0]
