@@ -28,7 +28,11 @@ from traceclass.priors import Prior as Prior
 from traceclass.priors import Series as Series
 from traceclass.priors import TraceClassNetwork as TraceClassNetwork
 from traceclass.priors import scale_to_box as scale_to_box
+from traceclass.sampling import Interrupted as Interrupted
 from traceclass.sampling import Run as Run
+from traceclass.sampling import StoreError as StoreError
+from traceclass.sampling import Until as Until
+from traceclass.sampling import open_run as open_run
 from traceclass.sampling import sample as sample
 from traceclass.sampling import use_cpu_devices as use_cpu_devices
 

@@ -124,7 +124,7 @@ def run(problem: Problem, config: MountainCarConfig, progress: bool) -> Result:
         moments={"surface": surface, "chosen": chosen},
         progress=progress,
     )
-    rollouts = _drive(posterior_run, config)
+    rollouts = _drive(problem, posterior_run, config)
     numbers = {
         "posterior": _diagnostics(posterior_run),
         "policies": {name: _policy_numbers(r, name) for name, r in rollouts.items()},
@@ -150,7 +150,9 @@ def _grid(points_a_side: int) -> Array:
     return jnp.stack(jnp.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 2)
 
 
-def _drive(posterior_run: Run, config: MountainCarConfig) -> dict[str, control.Rollouts]:
+def _drive(
+    problem: Problem, posterior_run: Run, config: MountainCarConfig
+) -> dict[str, control.Rollouts]:
     """Episodes from the same starts under each policy."""
     keys = _keys(config)
     mean = posterior_run.mean_function()
@@ -160,7 +162,7 @@ def _drive(posterior_run: Run, config: MountainCarConfig) -> dict[str, control.R
     policies: dict[str, Policy] = {
         "noisy_argmax": control.noisy_argmax_policy(mean, car.successors, noise=config.noise),
         "argmax": control.argmax_policy(mean, car.successors),
-        "thompson": control.thompson_policy(posterior_run.posterior.prior, draws, car.successors),
+        "thompson": control.thompson_policy(problem.posterior.prior, draws, car.successors),
         "expert": lambda _, states: car.expert(states),
     }
     starts = car.initial_states(keys.starts, config.num_episodes)

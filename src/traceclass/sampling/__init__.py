@@ -1,5 +1,9 @@
-"""Warm-up, chunked multi-chain runs, traces and diagnostics."""
+"""Warm-up, chunked multi-chain runs, the run store, traces and diagnostics."""
 
 from traceclass.sampling.devices import use_cpu_devices as use_cpu_devices
+from traceclass.sampling.files import StoreError as StoreError
+from traceclass.sampling.interrupt import Interrupted as Interrupted
+from traceclass.sampling.opening import open_run as open_run
 from traceclass.sampling.run import Run as Run
 from traceclass.sampling.sample import sample as sample
+from traceclass.sampling.until import Until as Until

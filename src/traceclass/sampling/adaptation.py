@@ -16,6 +16,9 @@ import numpy as np
 from traceclass.kernels.base import Kernel, StepSizeRule, Tuning
 from traceclass.posterior import Posterior
 
+# What an adaptation has learnt, as plain arrays.
+Memory = dict[str, np.ndarray]
+
 # Steps between two updates; each pools this many acceptance rates a chain. Part of what a run is:
 # the draws depend on it, and on nothing else of the chunking.
 WINDOW = 20
@@ -84,6 +87,15 @@ class StepSizeAdaptation:
         """The step size to freeze: the weighted average of those tried."""
         return min(float(self._final(self._state)), self._largest)
 
+    def memory(self) -> Memory:
+        """All it has learnt; `remember` takes it back."""
+        dual = {name: np.asarray(value) for name, value in self._state._asdict().items()}
+        return dual | {"pooled": np.array([self._sum, self._tried])}
+
+    def remember(self, memory: Memory) -> None:
+        self._state = type(self._state)(*(jnp.asarray(memory[n]) for n in self._state._fields))
+        self._sum, self._tried = memory["pooled"].tolist()
+
 
 class TrajectoryAdaptation:
     r"""Finds how far an HMC trajectory should go, from the autocorrelation it leaves.
@@ -103,9 +115,9 @@ class TrajectoryAdaptation:
 
     def __init__(self, functional: Callable[[Any], Any]):
         self._functional = functional
-        self._before: np.ndarray | None = None
-        self._seen: list[np.ndarray] = []
-        self._jumps: dict[float, list[np.ndarray]] = {share: [] for share in SHARES}
+        self._before = np.zeros(0)
+        self._seen = _Sums(1)
+        self._jumps = _Sums(len(SHARES))
         self._num_trials = 0
         self.share = SHARES[0]
 
@@ -128,10 +140,8 @@ class TrajectoryAdaptation:
         """See where the chains are after a trial."""
         before = self._before
         self.look(positions)
-        assert before is not None
-        assert self._before is not None
-        self._jumps[self.share].append((self._before - before) ** 2)
-        self._seen.append(self._before)
+        self._jumps.add(SHARES.index(self.share), (self._before - before) ** 2)
+        self._seen.add(0, self._before)
         self._num_trials += 1
 
     def choose(self) -> None:
@@ -140,16 +150,65 @@ class TrajectoryAdaptation:
         best = max(scores.values(), default=0.0)
         self.share = next((s for s in SHARES if scores.get(s, 0.0) >= (1 - _MARGIN) * best), 1.0)
 
+    def memory(self) -> Memory:
+        """All it has learnt; `remember` takes it back."""
+        counts = np.array([SHARES.index(self.share), self._num_trials])
+        seen, jumps = self._seen.memory("seen"), self._jumps.memory("jumps")
+        return {"before": self._before, "counts": counts, **seen, **jumps}
+
+    def remember(self, memory: Memory) -> None:
+        self._before = memory["before"]
+        share, self._num_trials = memory["counts"].tolist()
+        self.share = SHARES[share]
+        self._seen.remember(memory, "seen")
+        self._jumps.remember(memory, "jumps")
+
     def _scores(self) -> dict[float, float]:
-        variance = np.concatenate(self._seen).var(axis=0)
+        variance = self._seen.variance(0)
         telling = np.isfinite(variance) & (variance > 0)
         scores = {}
-        for share, jumps in self._jumps.items():
-            if jumps and telling.any():
-                mean_square = np.concatenate(jumps).mean(axis=0)[telling]
-                moved = np.minimum(mean_square / (2 * variance[telling]), 1.0)
-                scores[share] = float(np.quantile(moved, 0.1))
+        for number, share in enumerate(SHARES):
+            if self._jumps.count[number] and telling.any():
+                moved = self._jumps.mean(number)[telling] / (2 * variance[telling])
+                scores[share] = float(np.quantile(np.minimum(moved, 1.0), 0.1))
         return scores
+
+
+class _Sums:
+    """Means and variances of rows that come in groups, without keeping the rows."""
+
+    def __init__(self, num_groups: int):
+        self.count = np.zeros(num_groups)
+        self._sums = np.zeros((num_groups, 2, 0))
+        self._origin = np.zeros(0)
+
+    def add(self, group: int, rows: np.ndarray) -> None:
+        if self._sums.size == 0:
+            # Relative to the first row, so that a large mean takes no digits from the variance.
+            self._sums = np.zeros((*self._sums.shape[:2], rows.shape[1]))
+            self._origin = rows[0]
+        self.count[group] += len(rows)
+        relative = rows - self._origin
+        self._sums[group] += np.stack([relative.sum(axis=0), (relative**2).sum(axis=0)])
+
+    def mean(self, group: int) -> np.ndarray:
+        return self._origin + self._sums[group, 0] / self.count[group]
+
+    def variance(self, group: int) -> np.ndarray:
+        first, second = self._sums[group] / max(self.count[group], 1)
+        return second - first**2
+
+    def memory(self, name: str) -> Memory:
+        return {
+            f"{name} count": self.count,
+            f"{name} sums": self._sums,
+            f"{name} origin": self._origin,
+        }
+
+    def remember(self, memory: Memory, name: str) -> None:
+        self.count = memory[f"{name} count"]
+        self._sums = memory[f"{name} sums"]
+        self._origin = memory[f"{name} origin"]
 
 
 class Annealing:
@@ -162,8 +221,8 @@ class Annealing:
     none of this.
     """
 
-    def __init__(self, log_likelihoods: np.ndarray, num_warmup: int):
-        worst = float(np.min(log_likelihoods))
+    def __init__(self, worst: float, num_warmup: int):
+        self.worst = worst
         self._first = min(1.0, -1e3 / worst) if worst < -1e4 else 1.0
         # The quarter's last windows are left for the step size at t = 1.
         self._stages = max(1, num_warmup // WINDOW // 4 - 2)
@@ -245,3 +304,19 @@ class MoveAdaptation:
         step_size = self._steps.settled()
         kicks = {} if self._turns is None else {"num_kicks": self._turns.kicks(step_size)}
         return {"step_size": step_size} | kicks
+
+    def memory(self) -> Memory:
+        """All it has learnt, between two windows; `remember` takes it back."""
+        steps = {f"steps {name}": array for name, array in self._steps.memory().items()}
+        if self._turns is None:
+            return steps
+        return steps | {f"turns {name}": array for name, array in self._turns.memory().items()}
+
+    def remember(self, memory: Memory) -> None:
+        self._steps.remember(_part_of(memory, "steps "))
+        if self._turns is not None:
+            self._turns.remember(_part_of(memory, "turns "))
+
+
+def _part_of(memory: Memory, prefix: str) -> Memory:
+    return {name.removeprefix(prefix): a for name, a in memory.items() if name.startswith(prefix)}

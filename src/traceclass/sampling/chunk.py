@@ -28,6 +28,7 @@ class Program(NamedTuple):
     moments: tuple[tuple[str, Functional], ...]
     store_positions: bool
     capacity: int
+    group_size: int
     mesh: Mesh
 
 
@@ -138,7 +139,9 @@ def advance(
     """`num_draws` draws, `steps_per_draw` steps apart, of every chain on its device.
 
     The key of a step comes from (key, chain, global step) alone, so draws do not depend on how
-    a run is cut into chunks. Returns the chains, tallies a draw, and the draws; entries of these
+    a run is cut into chunks. Chains are vmapped in groups of a fixed size, and a device runs its
+    groups one after the other: rounding depends on how many chains are computed together, and so
+    it does not depend on the number of devices. Returns the chains, tallies a draw, and the draws; entries of these
     two past `num_draws` are void.
     """
     arrays, static = eqx.partition(posterior, eqx.is_array)
@@ -146,7 +149,7 @@ def advance(
     def of_device(arrays: Any, tuning: Any, key: Array, chains: Chain, schedule: Schedule):
         posterior = eqx.combine(arrays, static)
         run = partial(_advance_chain, program, posterior, tuning, key, schedule)
-        return jax.vmap(run)(chains)
+        return jax.lax.map(run, chains, batch_size=program.group_size)
 
     everywhere, by_chain = PartitionSpec(), PartitionSpec("chains")
     return jax.shard_map(

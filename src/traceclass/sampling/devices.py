@@ -35,8 +35,18 @@ def use_cpu_devices(count: int | None = None) -> int:
     return count
 
 
-def chain_mesh(num_chains: int) -> jax.sharding.Mesh:
-    """The largest number of devices that divides `num_chains`, as a mesh with axis "chains"."""
+# More chains in a group are hardly faster on a CPU; see benchmarks/README.md.
+_LARGEST_GROUP = 4
+
+
+def default_group_size(num_chains: int) -> int:
+    """How many chains are computed together: at most 4, and at least two groups if possible."""
+    largest = min(_LARGEST_GROUP, max(1, num_chains // 2))
+    return max(k for k in range(1, largest + 1) if num_chains % k == 0)
+
+
+def chain_mesh(num_groups: int) -> jax.sharding.Mesh:
+    """The largest number of devices that divides `num_groups`, as a mesh with axis "chains"."""
     devices = jax.devices()
-    count = max(k for k in range(1, len(devices) + 1) if num_chains % k == 0)
+    count = max(k for k in range(1, len(devices) + 1) if num_groups % k == 0)
     return jax.sharding.Mesh(np.array(devices[:count]), ("chains",))

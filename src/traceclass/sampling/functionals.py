@@ -31,6 +31,8 @@ def check_functionals(
     for name, functional in functionals.items():
         if name in ("position", "log_likelihood", "chain", "draw"):
             raise ValueError(f"the name {name!r} is kept for the run itself; choose another one.")
+        if not name or "/" in name:
+            raise ValueError(f"the name {name!r} of a functional must not be empty or hold a '/'.")
         # Wrapped, because JAX compares what it traces and modules that hold arrays cannot be.
         shape = jax.eval_shape(lambda z, functional=functional: functional(z), position)
         if not isinstance(shape, jax.ShapeDtypeStruct):

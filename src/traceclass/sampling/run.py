@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import hashlib
+import os
+import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
@@ -14,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from traceclass.posterior import Posterior
+from traceclass.priors.base import Prior
 from traceclass.sampling.chunk import Tally
 from traceclass.sampling.diagnostics import Summary, summarise
 from traceclass.sampling.moments import Moments, pooled
@@ -38,21 +44,27 @@ def leading_move(sized: Sequence[bool]) -> int:
     return next((number for number, is_sized in enumerate(sized) if is_sized), 0)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+# Counters of a draw are kept beside it under these names; no functional's has a slash.
+TALLY = "tally/"
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Run:
-    """What `tc.sample` returns.
+    """What `tc.sample` and `tc.open_run` return.
 
     `draws` maps each recorded name (and "log_likelihood") to an array (chains, draws, ...);
-    `positions` is (chains, draws, z), or None if they were not stored. A composed kernel has
-    several `moves`; `acceptance_rate`, `step_size` and what follows from them are those of the
-    first that has a step size, and `move_acceptance_rates` and `tuning` have all of them.
+    `positions` is (chains, draws, z), or None if they were not stored. Of a run with a store they
+    are read when asked for. A composed kernel has several `moves`; `acceptance_rate`, `step_size`
+    and what follows from them are those of the first that has a step size, and
+    `move_acceptance_rates` and `tuning` have all of them.
     """
 
-    posterior: Posterior
-    draws: Mapping[str, np.ndarray]
-    positions: np.ndarray | None
-    tally: Tally
-    moves: tuple[str, ...]
+    posterior: Posterior | None
+    recorded: Mapping[str, np.ndarray]
+    running_moments: Mapping[str, Moments]
+    num_chains: int
+    num_samples: int
+    moves: Sequence[str]
     tunings: Sequence[Mapping[str, float]]
     targets: Sequence[float | None]
     num_devices: int
@@ -62,15 +74,34 @@ class Run:
     sampling_seconds: float
     warmup_seconds: float
     compile_seconds: float
-    running_moments: Mapping[str, Moments]
+    stopped_by: str = "num_samples"
 
     @property
-    def num_chains(self) -> int:
-        return self.tally.tried.shape[0]
+    def draws(self) -> Mapping[str, np.ndarray]:
+        """The recorded functionals and the log-likelihood, (chains, draws, ...) each."""
+        return _Draws(self.recorded)
 
     @property
-    def num_samples(self) -> int:
-        return self.tally.tried.shape[1]
+    def positions(self) -> np.ndarray | None:
+        """Stored positions, (chains, draws, z)."""
+        return self.recorded.get("position")
+
+    @functools.cached_property
+    def tally(self) -> Tally:
+        """Sums over the steps of each draw, (chains, draws, moves)."""
+        return Tally(*(self.recorded[TALLY + name] for name in Tally._fields))
+
+    def sha256(self) -> str:
+        """A checksum of all draws: two runs with the same have the same draws, bit for bit."""
+        checksum = hashlib.sha256()
+        for name in sorted(self.recorded):
+            array = np.ascontiguousarray(self.recorded[name])
+            checksum.update(f"{name} {array.dtype} {array.shape}".encode())
+            checksum.update(array.reshape(-1).view(np.uint8).data)
+        for name, moments in sorted(self.running_moments.items()):
+            for part in moments:
+                checksum.update(name.encode() + np.ascontiguousarray(part).tobytes())
+        return checksum.hexdigest()
 
     @property
     def tuning(self) -> dict[str, Mapping[str, float]]:
@@ -164,38 +195,71 @@ class Run:
         tree["sample_stats"].attrs.update(attributes)
         return tree
 
+    def to_netcdf(self, path: str | os.PathLike[str]) -> None:
+        """Write `to_arviz()` to a netCDF file, whole or not at all."""
+        path = Path(path)
+        with tempfile.TemporaryDirectory(dir=path.absolute().parent, prefix=".new-") as folder:
+            temporary = Path(folder) / "draws.nc"
+            self.to_arviz().to_netcdf(temporary, engine="h5netcdf")
+            temporary.replace(path)
+
     def flat_positions(self) -> np.ndarray:
         """All stored positions, chain after chain, as (chains * draws, z)."""
-        if self.positions is None:
+        positions = self.positions
+        if positions is None:
             raise ValueError(
                 "this run kept no positions, so it cannot be evaluated at new points. Sample with "
                 "store_positions=True, or pass the points as record= or moments=."
             )
-        return self.positions.reshape(-1, self.positions.shape[-1])
+        return positions.reshape(-1, positions.shape[-1])
+
+    def _prior(self) -> Prior:
+        if self.posterior is None:
+            raise ValueError(
+                "a stored run does not hold the prior, which is code; pass it to "
+                "open_run(path, posterior=...)."
+            )
+        return self.posterior.prior
 
     def predict(self, x: Any, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> Prediction:
         """Mean, sd and quantiles of the function at points x (n, d), over all stored draws."""
-        positions = jnp.asarray(self.flat_positions())
-        points = self.posterior.prior.checked_points(jnp.atleast_2d(jnp.asarray(x, dtype=float)))
+        positions, prior = jnp.asarray(self.flat_positions()), self._prior()
+        points = prior.checked_points(jnp.atleast_2d(jnp.asarray(x, dtype=float)))
         batch = max(1, _MAX_VALUES // len(positions))
         parts = [
-            _statistics(
-                _values(self.posterior.prior.at(points[i : i + batch]), positions), quantiles
-            )
+            _statistics(_values(prior.at(points[i : i + batch]), positions), quantiles)
             for i in range(0, len(points), batch)
         ]
         return Prediction(*(np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)))
 
     def mean_function(self) -> Callable[[Float[Array, "points dim"]], Float[Array, " points"]]:
         """The posterior mean of the function, as a JAX function of points (n, d)."""
-        positions = jnp.asarray(self.flat_positions())
-        prior = self.posterior.prior
+        positions, prior = jnp.asarray(self.flat_positions()), self._prior()
 
         def mean(x: Float[Array, "points dim"]) -> Float[Array, " points"]:
             values_of = prior.at(x)
             return jnp.mean(jax.lax.map(values_of, positions, batch_size=32), axis=0)
 
         return mean
+
+
+class _Draws(Mapping[str, np.ndarray]):
+    """What is recorded, without positions and counters."""
+
+    def __init__(self, recorded: Mapping[str, np.ndarray]):
+        self._recorded = recorded
+        self._names = [n for n in recorded if n != "position" and not n.startswith(TALLY)]
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._names:
+            raise KeyError(f"{name!r} was not recorded; there is {', '.join(self._names)}.")
+        return self._recorded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 @eqx.filter_jit

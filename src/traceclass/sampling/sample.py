@@ -1,47 +1,38 @@
-"""`tc.sample`: warm-up, then draws, chunk by chunk, of all chains at once."""
+"""`tc.sample`: what a user asks for, checked, and handed to a `Session`."""
 
 from __future__ import annotations
 
-import dataclasses
-import time
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from traceclass.kernels.base import Kernel, KernelFactory, Tuning, as_kernel
+from traceclass.kernels.base import Kernel, KernelFactory, as_kernel
 from traceclass.posterior import Posterior
-from traceclass.sampling.adaptation import MIN_WARMUP, WINDOW, Annealing, MoveAdaptation
-from traceclass.sampling.chunk import (
-    MAX_START_TRIES,
-    Chain,
-    Program,
-    Schedule,
-    Tally,
-    advance,
-    start,
-    start_at,
-)
-from traceclass.sampling.devices import chain_mesh
+from traceclass.sampling.adaptation import MIN_WARMUP, MoveAdaptation
+from traceclass.sampling.chunk import Program
+from traceclass.sampling.devices import chain_mesh, default_group_size
 from traceclass.sampling.functionals import (
     Functional,
     bytes_per_draw,
     check_functionals,
     check_memory,
 )
-from traceclass.sampling.progress import Progress, Status, ess_so_far, make_progress
-from traceclass.sampling.run import Run, leading_move
+from traceclass.sampling.identity import identity_of
+from traceclass.sampling.interrupt import Pending, deferred_signals
+from traceclass.sampling.progress import make_progress
+from traceclass.sampling.run import Run
+from traceclass.sampling.session import Session, traced
+from traceclass.sampling.store import Store, check_room, opened_for_writing
+from traceclass.sampling.until import Until
 from traceclass.validation import require_count
 
-# Any fixed number sets the sampler's keys apart from key(seed) itself.
-_TAG = 0x7C1A55
-# A chunk is the time between two looks at the progress bar.
-_SECONDS_PER_CHUNK = 1.0
-# Draws of one chunk live on the devices until it ends; the buffer is made anew for every chunk,
-# warm-up windows included, so it is kept small.
-_MAX_BYTES_PER_CHUNK = 4 * 2**20
+# Draws of one call of the program live on the devices until it ends; the buffer is made anew for
+# every call, warm-up windows included, so it is kept small.
+_MAX_BYTES_PER_CALL = 4 * 2**20
 
 
 def sample(
@@ -56,9 +47,14 @@ def sample(
     seed: int = 0,
     record: Mapping[str, Functional] | None = None,
     moments: Mapping[str, Functional] | None = None,
-    store_positions: bool = True,
+    store_positions: bool | int = True,
     initial_positions: Any = None,
+    store: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    force: bool = False,
+    until: Until | None = None,
     chunk_size: int | None = None,
+    group_size: int | None = None,
     progress: bool = True,
 ) -> Run:
     """Run `num_chains` chains of `kernel` on `posterior` and keep `num_samples` draws of each.
@@ -66,15 +62,26 @@ def sample(
     Chains start at prior draws (or at `initial_positions`, (chains, z)), take `num_warmup` steps
     in which `step_size="adapt"` is tuned to the kernel's target acceptance, and `tc.hmc`'s number
     of kicks to the autocorrelation it leaves; what was found is frozen (`run.tuning`), and then
-    `thin` steps make each draw kept (None: 10, but 1 for `tc.hmc`). Chains are vmapped, and spread
-    over the JAX devices there are (see `tc.use_cpu_devices`).
+    `thin` steps make each draw kept (None: 10, but 1 for `tc.hmc`). Chains are spread over the JAX
+    devices there are (see `tc.use_cpu_devices`).
 
     `record` maps names to functions of a position; their values are kept for every draw.
     `moments` does the same for functions too large to keep: only a running mean and variance
-    stay (`run.moments(name)`). `store_positions=False` keeps no positions.
+    stay (`run.moments(name)`). `store_positions=False` keeps no positions, and a number k those of
+    every k-th draw.
+
+    `store` is a directory to which draws and the full state are committed as the run goes on, so
+    that memory does not grow with the number of draws, and a run that was killed, or is to have
+    more draws, goes on with `resume=True`: to the same draws, bit for bit. Another posterior,
+    kernel, setting or version of JAX is refused, unless `force=True`. Ctrl-C and SIGTERM then
+    commit, and raise `tc.Interrupted`.
+
+    `until=tc.Until(ess=400)` goes on beyond `num_samples` until the draws are good enough.
 
     The draws depend on the seed, the number of chains and the machine, not on `chunk_size` (draws
-    between two looks at the progress; chosen by time if None).
+    between two commits; chosen by time if None), nor on the number of devices. Chains are vmapped
+    in groups of `group_size` (None: half of them, at most 4), and devices share the groups: with
+    more than two devices use more chains, or smaller groups (which round differently).
     """
     num_chains = require_count(num_chains, "num_chains", "Nothing runs without a chain.")
     num_warmup = require_count(num_warmup, "num_warmup", "Steps cannot be negative.", 0)
@@ -88,223 +95,133 @@ def sample(
         raise ValueError(f"seed must be below 2**32, got {seed}: JAX would wrap it around.")
     if chunk_size is not None:
         chunk_size = require_count(chunk_size, "chunk_size", "A chunk holds draws.")
+    group_size = _checked_group_size(group_size, num_chains)
+    if (resume or force) and store is None:
+        raise ValueError("resume and force go on with a stored run: pass store= too.")
     record, moments = record or {}, moments or {}
+    position_every = _position_every(store_positions)
     moment_shapes = check_functionals(posterior, moments).values()
     shapes = check_functionals(posterior, record)
-    draw_bytes = bytes_per_draw(posterior, shapes, store_positions) * num_chains
+    if until is not None:
+        _check_until(until, num_samples, thin, record)
+    positions = _checked_positions(initial_positions, posterior, num_chains)
+    draw_bytes = bytes_per_draw(posterior, shapes, position_every > 0) * num_chains
+    kept_bytes = num_samples * num_chains * bytes_per_draw(posterior, shapes, False)
+    if position_every:
+        kept_bytes += num_samples * (draw_bytes - kept_bytes // num_samples) // position_every
     # Running moments are a mean and a sum of squares a chain, however many draws there are.
     moment_bytes = 2 * num_chains * sum(s.size * s.dtype.itemsize for s in moment_shapes)
-    check_memory(draw_bytes * num_samples + moment_bytes, store_positions)
-    fitting = max(1, _MAX_BYTES_PER_CHUNK // draw_bytes)
+    check_memory(moment_bytes + (kept_bytes if store is None else 0), position_every > 0)
+    fitting = max(1, _MAX_BYTES_PER_CALL // draw_bytes)
     adapted = _is_adapted(kernel, step_size, num_warmup)
-    run = _Sampling(
-        posterior=posterior,
-        program=Program(
-            kernel=kernel,
-            record=tuple(record.items()),
-            moments=tuple(moments.items()),
-            store_positions=store_positions,
-            capacity=min(num_samples, fitting, chunk_size or num_samples),
-            mesh=chain_mesh(num_chains),
-        ),
-        adaptations=_adaptations(kernel, num_warmup, posterior) if adapted else {},
-        tuning=list(kernel.tuning(_first_step_sizes(kernel) if adapted else step_size)),
-        num_chains=num_chains,
-        num_warmup=num_warmup,
-        num_samples=num_samples,
-        thin=thin,
-        seed=seed,
-        chunk_size=chunk_size,
-        progress=make_progress(progress),
+    tuning = list(kernel.tuning(_first_step_sizes(kernel) if adapted else step_size))
+    settings = {
+        "num_chains": num_chains,
+        "num_warmup": num_warmup,
+        "thin": thin,
+        "seed": seed,
+        "step_size": step_size if isinstance(step_size, str) else np.asarray(step_size).tolist(),
+        "store_positions": position_every,
+        "group_size": group_size,
+    }
+
+    def session(signals: Pending, opened: Store | None) -> Session:
+        return Session(
+            posterior=posterior,
+            program=Program(
+                kernel=kernel,
+                record=tuple(record.items()),
+                moments=tuple(moments.items()),
+                store_positions=position_every > 0,
+                capacity=min(num_samples, fitting, chunk_size or num_samples),
+                group_size=group_size,
+                mesh=chain_mesh(num_chains // group_size),
+            ),
+            adaptations=_adaptations(kernel, num_warmup, posterior) if adapted else {},
+            tuning=tuning,
+            num_chains=num_chains,
+            num_warmup=num_warmup,
+            num_samples=num_samples,
+            thin=thin,
+            seed=seed,
+            position_every=position_every,
+            chunk_size=chunk_size,
+            until=until,
+            progress=make_progress(progress),
+            signals=signals,
+            store=opened,
+        )
+
+    if store is None:
+        return session(Pending(), None).run(positions)
+    identity = identity_of(
+        posterior,
+        kernel,
+        traced(tuning),
+        record=record,
+        moments=moments,
+        initial_positions=positions,
+        settings=settings,
     )
-    return run.run(initial_positions)
+    path = Path(store)
+    check_room(path, kept_bytes + moment_bytes)
+    with (
+        deferred_signals() as signals,
+        opened_for_writing(path, identity, resume=resume, force=force) as opened,
+    ):
+        return session(signals, opened).run(positions)
 
 
-@dataclasses.dataclass(kw_only=True)
-class _Sampling:
-    """One call of `sample`: what the host keeps between chunks."""
-
-    posterior: Posterior
-    program: Program
-    adaptations: dict[int, MoveAdaptation]
-    tuning: list[Tuning]
-    num_chains: int
-    num_warmup: int
-    num_samples: int
-    thin: int
-    seed: int
-    chunk_size: int | None
-    progress: Progress
-
-    def __post_init__(self):
-        # Tagged, so that a user who splits key(seed) for the data does not get the chains' keys.
-        root = jax.random.fold_in(jax.random.key(self.seed), _TAG)
-        self.key_start, self.key_steps = jax.random.split(root)
-        # What chains run on: the posterior, but for a part of warm-up after a hopeless start.
-        self.target, self.inverse_temperature = self.posterior.tempered(1.0), 1.0
-
-    @property
-    def moves(self) -> tuple[Kernel, ...]:
-        return self.program.kernel.moves
-
-    @property
-    def traced_tuning(self) -> tuple[Tuning, ...]:
-        return tuple(
-            {
-                name: jnp.asarray(value, dtype=jnp.int32 if name == "num_kicks" else float)
-                for name, value in tuning.items()
-            }
-            for tuning in self.tuning
+def _checked_group_size(group_size: int | None, num_chains: int) -> int:
+    if group_size is None:
+        return default_group_size(num_chains)
+    group_size = require_count(group_size, "group_size", "It is a number of chains.")
+    if num_chains % group_size:
+        raise ValueError(
+            f"group_size must divide num_chains ({num_chains}), got {group_size}: chains are "
+            "computed in groups of the same size."
         )
+    return group_size
 
-    def run(self, initial_positions: Any) -> Run:
-        try:
-            began = time.perf_counter()
-            chains, levels = self._start(initial_positions)
-            self._advance(chains, 0, 0, 1, keep=False)  # no steps: compiles, and no more
-            compiled = time.perf_counter()
-            chains = self._warm_up(chains, Annealing(levels, self.num_warmup))
-            warm = time.perf_counter()
-            chains, tally, draws = self._draw(chains)
-            done = time.perf_counter()
-        finally:
-            self.progress.close()
-        return Run(
-            posterior=self.posterior,
-            positions=draws.pop("position", None),
-            draws=draws,
-            tally=tally,
-            moves=_names(self.moves),
-            tunings=[{k: np.asarray(v).item() for k, v in t.items()} for t in self.tuning],
-            targets=[
-                move.rule.target if number in self.adaptations and move.rule else None
-                for number, move in enumerate(self.moves)
-            ],
-            num_devices=self.program.mesh.size,
-            thin=self.thin,
-            num_warmup=self.num_warmup,
-            seed=self.seed,
-            sampling_seconds=done - warm,
-            warmup_seconds=warm - compiled,
-            compile_seconds=compiled - began,
-            running_moments=jax.tree.map(np.asarray, chains.moments),
+
+def _position_every(store_positions: bool | int) -> int:
+    """k if the positions of every k-th draw are kept, 0 if none are."""
+    if isinstance(store_positions, (bool, np.bool_)):
+        return int(store_positions)
+    return require_count(
+        store_positions, "store_positions", "True keeps all positions, False none, k every k-th."
+    )
+
+
+def _check_until(
+    until: Until, num_samples: int, thin: int, record: Mapping[str, Functional]
+) -> None:
+    unknown = [name for name in until.of if name not in (*record, "log_likelihood")]
+    if unknown:
+        raise ValueError(
+            f"until looks at {unknown[0]!r}, which is not recorded; there is "
+            f"{', '.join((*record, 'log_likelihood'))}."
         )
-
-    def _start(self, positions: Any) -> tuple[Chain, np.ndarray]:
-        tuning = self.traced_tuning
-        if positions is None:
-            chains, levels, finite = start(
-                self.program, self.target, tuning, self.key_start, self.num_chains
-            )
-        else:
-            shape = (self.num_chains, self.posterior.prior.num_coordinates)
-            positions = jnp.asarray(positions, dtype=float)
-            if positions.shape != shape:
-                raise ValueError(
-                    f"initial_positions must have shape (num_chains, num_coordinates) = {shape}, "
-                    f"got {positions.shape}."
-                )
-            chains, levels, finite = start_at(self.program, self.target, tuning, positions)
-        _check_start(np.asarray(levels), np.asarray(finite), given=positions is not None)
-        return self._spread(chains), np.asarray(levels)
-
-    def _spread(self, chains: Chain) -> Chain:
-        """Chains on the devices they will run on."""
-        by_chain = jax.sharding.NamedSharding(
-            self.program.mesh, jax.sharding.PartitionSpec("chains")
+    if until.max_samples < num_samples:
+        raise ValueError(
+            f"max_samples ({until.max_samples}) must not be below num_samples ({num_samples}), "
+            "the fewest draws."
         )
-        return jax.device_put(chains, by_chain)
+    _check_steps(until.max_samples * thin)
 
-    def _temper(self, chains: Chain, inverse_temperature: float) -> Chain:
-        """Chains at the same positions on another target; what they keep of it is made anew."""
-        if inverse_temperature == self.inverse_temperature:
-            return chains
-        self.inverse_temperature = inverse_temperature
-        self.target = self.posterior.tempered(inverse_temperature)
-        tuning, positions = self.traced_tuning, chains.state.position
-        return self._spread(start_at(self.program, self.target, tuning, positions)[0])
 
-    def _advance(
-        self, chains: Chain, first_step: int, num_draws: int, steps_per_draw: int, *, keep: bool
-    ) -> tuple[Chain, Tally, dict[str, np.ndarray]]:
-        """One call of the compiled program; tallies and draws come back as (chains, draws, ...)."""
-        schedule = Schedule(
-            jnp.uint32(first_step), jnp.int32(num_draws), jnp.uint32(steps_per_draw), np.array(keep)
+def _checked_positions(positions: Any, posterior: Posterior, num_chains: int) -> Any:
+    """`initial_positions` as an array (chains, z)."""
+    if positions is None:
+        return None
+    positions = jnp.asarray(positions, dtype=float)
+    shape = (num_chains, posterior.prior.num_coordinates)
+    if positions.shape != shape:
+        raise ValueError(
+            f"initial_positions must have shape (num_chains, num_coordinates) = {shape}, "
+            f"got {positions.shape}."
         )
-        chains, tally, draws = advance(
-            self.program,
-            self.target,
-            self.traced_tuning,
-            self.key_steps,
-            chains,
-            schedule,
-        )
-        tally = Tally(*(np.asarray(part)[:, :num_draws] for part in tally))
-        return chains, tally, {n: np.asarray(d)[:, :num_draws] for n, d in draws.items() if keep}
-
-    def _warm_up(self, chains: Chain, annealing: Annealing) -> Chain:
-        began = time.monotonic()
-        done = 0
-        while done < self.num_warmup:
-            if self.adaptations:
-                chains = self._temper(chains, annealing.inverse_temperature(done))
-            steps = min(WINDOW, self.num_warmup - done)
-            for number, adaptation in self.adaptations.items():
-                self.tuning[number], window = adaptation.window(done)
-                steps = min(steps, window)
-            chains, tally, _ = self._advance(chains, done, 1, steps, keep=False)
-            done += steps
-            rates, tried = _rates(tally)
-            for number, adaptation in self.adaptations.items():
-                each = tried[number] / self.num_chains
-                adaptation.update(done, rates[number], each, chains.state.position)
-            self._show("warm-up", done, self.num_warmup, rates[self._lead], None, began)
-        for number, adaptation in self.adaptations.items():
-            self.tuning[number] = adaptation.settled()
-        return chains
-
-    @property
-    def _lead(self) -> int:
-        return leading_move([move.rule is not None for move in self.moves])
-
-    def _draw(self, chains: Chain) -> tuple[Chain, Tally, dict[str, np.ndarray]]:
-        began = last_look = time.monotonic()
-        tallies: list[Tally] = []
-        chunks: list[dict[str, np.ndarray]] = []
-        done, size, ess = 0, self.chunk_size or 1, None
-        accepted, tried = 0.0, 0
-        while done < self.num_samples:
-            chunk_began = time.monotonic()
-            size = min(size, self.program.capacity, self.num_samples - done)
-            chains, tally, draws = self._advance(
-                chains, self.num_warmup + done * self.thin, size, self.thin, keep=True
-            )
-            tallies.append(tally)
-            chunks.append(draws)
-            done += size
-            now = time.monotonic()
-            if self.progress.wants_ess and now - last_look > 2.0:
-                ess = ess_so_far(np.concatenate([c["log_likelihood"] for c in chunks], axis=1))
-                last_look = now
-            accepted += float(tally.acceptance_rate[..., self._lead].sum())
-            tried += int(tally.tried[..., self._lead].sum())
-            rate = accepted / max(tried, 1)
-            self._show("sampling", done * self.thin, self.num_samples * self.thin, rate, ess, began)
-            if self.chunk_size is None:
-                # Not more than double: the first chunk is too short to time well.
-                pace = _SECONDS_PER_CHUNK / max(now - chunk_began, 1e-6)
-                size = max(1, int(size * min(2.0, pace)))
-        joined = {n: np.concatenate([c[n] for c in chunks], axis=1) for n in chunks[0]}
-        tally = Tally(*(np.concatenate(parts, axis=1) for parts in zip(*tallies, strict=True)))
-        return chains, tally, joined
-
-    def _show(
-        self, phase: str, done: int, total: int, rate: float, ess: float | None, began: float
-    ) -> None:
-        left = (time.monotonic() - began) * (total - done) / done
-        step_size = self.tuning[self._lead].get("step_size")
-        size = None if step_size is None else float(step_size)
-        self.progress.show(Status(phase, done, total, rate, size, ess, left))
+    return positions
 
 
 def _check_steps(num_steps: int) -> None:
@@ -351,32 +268,3 @@ def _first_step_sizes(kernel: Kernel) -> Any:
     """What adaptation begins from, in the form `kernel.tuning` takes."""
     first = tuple(move.rule.first for move in kernel.moves if move.rule is not None)
     return first[0] if len(first) == 1 else first
-
-
-def _names(moves: Sequence[Kernel]) -> tuple[str, ...]:
-    """The moves' names, numbered where one occurs twice."""
-    names = [move.name for move in moves]
-    return tuple(
-        name if names.count(name) == 1 else f"{name}_{names[: number + 1].count(name)}"
-        for number, name in enumerate(names)
-    )
-
-
-def _rates(tally: Tally) -> tuple[np.ndarray, np.ndarray]:
-    """The mean acceptance rate of each move over all chains, and how often it was tried."""
-    tried = tally.tried.sum(axis=(0, 1))
-    return tally.acceptance_rate.sum(axis=(0, 1)) / np.maximum(tried, 1), tried
-
-
-def _check_start(levels: np.ndarray, finite: np.ndarray, *, given: bool) -> None:
-    hopeless = np.flatnonzero(~finite)
-    if hopeless.size:
-        first = int(hopeless[0])
-        where = "its initial position" if given else f"{MAX_START_TRIES} prior draws in a row"
-        what = f"the log-likelihood is {levels[first]}"
-        if np.isfinite(levels[first]):
-            what = "the gradient of the log-likelihood is not finite"
-        raise ValueError(
-            f"chain {first} cannot start: {what} at {where}. "
-            "Check the data and the likelihood, or pass initial_positions= where it is finite."
-        )

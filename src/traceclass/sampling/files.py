@@ -1,0 +1,301 @@
+r"""Files of a run store: arrays with checksums, written whole or not at all, and a lock.
+
+A file of arrays is, byte after byte,
+
+    magic (8) | size of the header (8, little-endian) | SHA-256 of the header (32) | header | data
+
+The header is JSON: `format`, the arrays' names, dtypes and shapes in the order of the data, the
+SHA-256 of the data, and `meta`, plain values. Nothing is allocated before the sizes that a header
+claims have been compared with the size of the file, and nothing in it can be executed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import math
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+FORMAT = 1
+_MAGIC = b"trcclass"
+_PREFIX = len(_MAGIC) + 8 + 32
+# A header names arrays; one of this size is not ours.
+_LARGEST_HEADER = 2**20
+_INTEGERS = (f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+_DTYPES = frozenset(
+    ("bool", "float16", "float32", "float64", "complex64", "complex128", *_INTEGERS)
+)
+_READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+TEMPORARY = ".new-"
+
+
+class StoreError(Exception):
+    """A run store that cannot be used as asked, said in one sentence."""
+
+
+class DamagedFileError(StoreError):
+    """A file that is not what was once written."""
+
+
+class WriteError(StoreError):
+    """The disk refused: it is full, read-only or broken."""
+
+
+class Entry(NamedTuple):
+    """One array of a file, and where its bytes begin."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    offset: int
+
+    @property
+    def num_bytes(self) -> int:
+        return self.dtype.itemsize * math.prod(self.shape)
+
+
+class Header(NamedTuple):
+    """What a file says of itself."""
+
+    meta: dict[str, Any]
+    entries: dict[str, Entry]
+    sha256: str
+    data_offset: int
+
+
+def write_arrays(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> int:
+    """Write a file of arrays, whole or not at all; returns its size."""
+    for name, array in arrays.items():
+        if array.dtype.name not in _DTYPES:
+            raise TypeError(f"{name!r} holds {array.dtype}, which is not a plain number.")
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    data = [array.reshape(-1).view(np.uint8).data for array in contiguous.values()]
+    checksum = hashlib.sha256()
+    for part in data:
+        checksum.update(part)
+    header = json.dumps(
+        {
+            "format": FORMAT,
+            "meta": dict(meta),
+            "arrays": [
+                {"name": name, "dtype": array.dtype.name, "shape": arrays[name].shape}
+                for name, array in contiguous.items()
+            ],
+            "sha256": checksum.hexdigest(),
+        },
+        allow_nan=False,
+    ).encode()
+    prefix = _MAGIC + len(header).to_bytes(8, "little") + hashlib.sha256(header).digest()
+    write_file(path, [prefix, header, *data])
+    return len(prefix) + len(header) + sum(part.nbytes for part in data)
+
+
+def read_header(path: Path) -> Header:
+    """The header of a file of arrays, after every size in it has been compared with the file's."""
+    with _opened(path) as file:
+        return _header(path, file)
+
+
+def read_arrays(path: Path, names: Any = None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The meta values and the named arrays (None: all), after the checksum of all data agreed."""
+    with _opened(path) as file:
+        header = _header(path, file)
+        wanted = set(header.entries) if names is None else set(names)
+        missing = wanted - set(header.entries)
+        if missing:
+            raise DamagedFileError(f"{path} has no array {sorted(missing)[0]!r}.")
+        checksum, arrays = hashlib.sha256(), {}
+        for name, entry in header.entries.items():
+            if name in wanted:
+                array = np.empty(entry.shape, entry.dtype)
+                _fill(path, file, array.reshape(-1).view(np.uint8).data, checksum)
+                arrays[name] = array
+            else:
+                _skim(path, file, entry.num_bytes, checksum)
+        if checksum.hexdigest() != header.sha256:
+            raise DamagedFileError(f"{path} is damaged: its checksum is not that of its data.")
+        return header.meta, arrays
+
+
+def _header(path: Path, file: Any) -> Header:
+    size = os.fstat(file.fileno()).st_size
+    prefix = file.read(_PREFIX)
+    if len(prefix) < _PREFIX or not prefix.startswith(_MAGIC):
+        raise DamagedFileError(
+            f"{path} is damaged, or not a file of a run: it does not begin as one."
+        )
+    length = int.from_bytes(prefix[len(_MAGIC) : len(_MAGIC) + 8], "little")
+    if length > min(_LARGEST_HEADER, size - _PREFIX):
+        raise DamagedFileError(f"{path} is damaged: its header claims {length} bytes.")
+    text = file.read(length)
+    if hashlib.sha256(text).digest() != prefix[-32:]:
+        raise DamagedFileError(f"{path} is damaged: its header has another checksum.")
+    try:
+        header = json.loads(text)
+        if header["format"] != FORMAT:
+            raise StoreError(
+                f"{path} has format {header['format']!r}, this library reads format {FORMAT}."
+            )
+        entries, offset = {}, _PREFIX + length
+        for described in header["arrays"]:
+            entry = _entry(described, offset)
+            entries[str(described["name"])] = entry
+            offset += entry.num_bytes
+        found = Header(dict(header["meta"]), entries, str(header["sha256"]), _PREFIX + length)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise DamagedFileError(
+            f"{path} is damaged: its header makes no sense ({error})."
+        ) from error
+    if offset != size:
+        raise DamagedFileError(
+            f"{path} is damaged: its header claims {offset} bytes, the file has {size}."
+        )
+    return found
+
+
+def _entry(described: dict[str, Any], offset: int) -> Entry:
+    dtype, shape = described["dtype"], described["shape"]
+    if dtype not in _DTYPES:
+        raise ValueError(f"dtype {dtype!r}")
+    if not all(type(n) is int and 0 <= n < 2**48 for n in shape) or len(shape) > 32:
+        raise ValueError(f"shape {shape!r}")
+    return Entry(np.dtype(dtype), tuple(shape), offset)
+
+
+def _fill(path: Path, file: Any, buffer: memoryview, checksum: Any) -> None:
+    if file.readinto(buffer) != len(buffer):
+        raise DamagedFileError(f"{path} is damaged: it ends too early.")
+    checksum.update(buffer)
+
+
+def _skim(path: Path, file: Any, num_bytes: int, checksum: Any) -> None:
+    """Take bytes into the checksum without keeping them."""
+    block = memoryview(bytearray(min(num_bytes, 2**20)))
+    while num_bytes:
+        part = block[: min(num_bytes, len(block))]
+        _fill(path, file, part, checksum)
+        num_bytes -= len(part)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A plain file, open for reading; links, pipes and devices are refused."""
+    try:
+        descriptor = os.open(path, _READ_ONLY)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror}).") from error
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise StoreError(f"{path} is not a plain file.")
+        try:
+            yield file
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read ({error.strerror}).") from error
+
+
+def read_json(path: Path, largest: int = 2**24) -> Any:
+    """The content of a JSON file of bounded size."""
+    with _opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > largest:
+            raise StoreError(f"{path} has {size} bytes; no such file of a run is that large.")
+        text = file.read(largest)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DamagedFileError(f"{path} is damaged: it is not JSON ({error}).") from error
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a JSON file, whole or not at all."""
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    write_file(path, [text.encode()])
+
+
+def write_file(path: Path, parts: list[Any]) -> None:
+    """Write bytes to a new name, flush, rename, flush the directory.
+
+    A crash leaves the old file or the new one, and at most a temporary file beside it. Links are
+    replaced, not followed.
+    """
+    temporary = path.parent / f"{TEMPORARY}{path.name}"
+    try:
+        descriptor = _open_new(temporary)
+        try:
+            for part in parts:
+                _write_all(descriptor, memoryview(part))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(temporary, path)
+        flush_directory(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise WriteError(f"cannot write {path} ({error.strerror or error}).") from error
+
+
+def _open_new(path: Path) -> int:
+    """A new file; one left over by a crash is replaced."""
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    return os.open(path, _NEW, 0o644)
+
+
+def _write_all(descriptor: int, part: memoryview) -> None:
+    while part.nbytes:
+        part = part[os.write(descriptor, part) :]
+
+
+def flush_directory(path: Path) -> None:
+    """Make a rename in this directory last."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[bool]:
+    """Try to hold the lock file `path`; False if another process does. It is freed on death.
+
+    The file stays: were it deleted, a process that waits for the old one and a process that makes
+    a new one could both go on.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
+        # Again, because whoever asks `is_locked` holds it for an instant.
+        yield any(_try_lock(descriptor, pause) for pause in (0.0, 0.02, 0.1))
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int, pause: float) -> bool:
+    time.sleep(pause)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock file `path`."""
+    try:
+        descriptor = os.open(path, _READ_ONLY)
+    except OSError:
+        return False
+    try:
+        return not _try_lock(descriptor, 0.0)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,107 @@
+"""What a run is: everything its draws depend on, so that a resumed run is known to be the same.
+
+Functions cannot be stored, but what they compute can be compared: they are traced, and the
+program (a jaxpr) and the arrays it holds are hashed apart. So a changed line of a user's
+likelihood is seen, and so is one changed number of the data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from traceclass.kernels.base import Kernel, Tuning
+from traceclass.posterior import Posterior
+from traceclass.sampling.files import FORMAT
+from traceclass.sampling.functionals import Functional
+
+Identity = dict[str, Any]
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+# Enough digits that two runs do not share them by chance, few enough to read.
+_DIGITS = 16
+
+
+def identity_of(
+    posterior: Posterior,
+    kernel: Kernel,
+    tuning: tuple[Tuning, ...],
+    *,
+    record: Mapping[str, Functional],
+    moments: Mapping[str, Functional],
+    initial_positions: np.ndarray | None,
+    settings: Mapping[str, Any],
+) -> Identity:
+    """One plain value for each thing that the draws depend on, by a name a person understands."""
+    # A tempered posterior is what the compiled program runs on, also at temperature one.
+    target = posterior.tempered(1.0)
+    dtype = jnp.zeros(()).dtype
+    z = jax.ShapeDtypeStruct((posterior.prior.num_coordinates,), dtype)
+    key = jax.eval_shape(lambda: jax.random.key(0))
+
+    def step(key: Any, z: Any, tuning: Any) -> Any:
+        algorithm = kernel.assemble(target, tuning)
+        return algorithm.step(key, algorithm.init(z, key))[0]
+
+    model, data = _digests(target.log_likelihood, z)
+    identity = {
+        "library format": FORMAT,
+        "JAX version": jax.__version__,
+        "precision": str(dtype),
+        "kernel": kernel.name,
+        **settings,
+        "model": model,
+        "data": data,
+        "kernel's program": _digests(step, key, z, tuning)[0],
+    }
+    if initial_positions is not None:
+        identity["initial positions"] = _short(hashlib.sha256(_bytes(initial_positions)))
+    for kind, functionals in (("record", record), ("moments", moments)):
+        for name, functional in functionals.items():
+            identity[f"{kind} {name!r}"] = "-".join(_digests(functional, z))
+    return identity
+
+
+def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """What is not the same of a stored run and of this one, one phrase each, naming both."""
+    names = list(dict.fromkeys((*there, *here)))
+    return [
+        f"{name} {there.get(name, 'none')!s} there, {here.get(name, 'none')!s} here"
+        for name in names
+        if there.get(name) != here.get(name)
+    ]
+
+
+def _digests(function: Callable, *arguments: Any) -> tuple[str, str]:
+    """Of the program that a function is, and of the arrays it holds."""
+    # Wrapped, because JAX compares what it traces and modules that hold arrays cannot be.
+    traced = jax.make_jaxpr(lambda *given: function(*given))(*arguments)
+    program = hashlib.sha256(_ADDRESS.sub("", str(traced)).encode())
+    arrays = hashlib.sha256()
+    for constant in _constants(traced):
+        arrays.update(_bytes(np.asarray(constant)))
+    return _short(program), _short(arrays)
+
+
+def _constants(traced: Any) -> Iterator[Any]:
+    """The arrays of a closed jaxpr and of those inside it."""
+    yield from traced.consts
+    for equation in traced.jaxpr.eqns:
+        for value in equation.params.values():
+            for inner in value if isinstance(value, (tuple, list)) else (value,):
+                if hasattr(inner, "consts") and hasattr(inner, "jaxpr"):
+                    yield from _constants(inner)
+
+
+def _bytes(array: np.ndarray) -> bytes:
+    return f"{array.dtype}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
+
+
+def _short(checksum: Any) -> str:
+    return checksum.hexdigest()[:_DIGITS]

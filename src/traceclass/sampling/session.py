@@ -1,0 +1,459 @@
+"""The host's side of a run: warm-up, then draws, chunk by chunk, committed if there is a store.
+
+What the host keeps between two chunks is all a run is: the chains, what the adaptation has learnt,
+and how far they are. Keys come from (seed, chain, global step), so a session that begins from a
+committed chunk makes the same draws as one that never stopped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from traceclass.kernels.base import Kernel, Tuning
+from traceclass.posterior import Posterior
+from traceclass.sampling.adaptation import WINDOW, Annealing, MoveAdaptation
+from traceclass.sampling.chunk import (
+    MAX_START_TRIES,
+    Chain,
+    Program,
+    Schedule,
+    Tally,
+    advance,
+    start,
+    start_at,
+)
+from traceclass.sampling.files import StoreError
+from traceclass.sampling.interrupt import Interrupted, Pending
+from traceclass.sampling.progress import Progress, Status, ess_so_far
+from traceclass.sampling.run import TALLY, Run, leading_move
+from traceclass.sampling.store import Store
+from traceclass.sampling.until import Until
+
+# Any fixed number sets the sampler's keys apart from key(seed) itself.
+_TAG = 0x7C1A55
+# One call of the compiled program is the time between two looks at the progress bar.
+_SECONDS_PER_LOOK = 1.0
+# A commit is due after a tenth of the time so far, within these bounds, and when it takes at most
+# a fiftieth of the time since the last one; and before draws fill the memory.
+_SECONDS_BETWEEN_COMMITS = (1.0, 30.0)
+_MOST_SHARE_OF_COMMITS = 0.02
+_MOST_BYTES_BETWEEN_COMMITS = 64 * 2**20
+_ADAPTATION, _CHAINS = "adaptation", "chains"
+
+
+@dataclasses.dataclass(kw_only=True)
+class Session:
+    """One call of `sample`."""
+
+    posterior: Posterior
+    program: Program
+    adaptations: dict[int, MoveAdaptation]
+    tuning: list[Tuning]
+    num_chains: int
+    num_warmup: int
+    num_samples: int
+    thin: int
+    seed: int
+    position_every: int
+    chunk_size: int | None
+    until: Until | None
+    progress: Progress
+    signals: Pending
+    store: Store | None
+
+    def __post_init__(self):
+        # Tagged, so that a user who splits key(seed) for the data does not get the chains' keys.
+        root = jax.random.fold_in(jax.random.key(self.seed), _TAG)
+        self.key_start, self.key_steps = jax.random.split(root)
+        # What chains run on: the posterior, but for a part of warm-up after a hopeless start.
+        self.target, self.inverse_temperature = self.posterior.tempered(1.0), 1.0
+        self.warmup_done = self.draws_done = 0
+        self.seconds = {"compile": 0.0, "warmup": 0.0, "sampling": 0.0}
+        # Draws since the last commit; without a store, all of them.
+        self.pending: list[dict[str, np.ndarray]] = []
+        self.began = self.last_commit = time.monotonic()
+        self.commit_seconds = 0.0
+        self.stopped_by = "num_samples"
+
+    @property
+    def moves(self) -> tuple[Kernel, ...]:
+        return self.program.kernel.moves
+
+    @property
+    def traced_tuning(self) -> tuple[Tuning, ...]:
+        return traced(self.tuning)
+
+    def run(self, initial_positions: Any) -> Run:
+        """All of it: start or take up, warm up, draw."""
+        try:
+            began = time.perf_counter()
+            self._begin(initial_positions)
+            if not self._is_finished():
+                self.advance(0, 0, 1, keep=False)  # no steps: compiles, and no more
+            self.seconds["compile"] += time.perf_counter() - began
+            self._warm_up()
+            self._draw()
+        finally:
+            self.progress.close()
+        recorded = self.store.draws if self.store is not None else _joined(self.pending)
+        return Run(
+            posterior=self.posterior,
+            recorded=recorded,
+            running_moments=jax.tree.map(np.asarray, self.chains.moments),
+            num_samples=self.draws_done,
+            stopped_by=self.stopped_by,
+            **self._description(),
+        )
+
+    def _is_finished(self) -> bool:
+        is_warm = self.warmup_done == self.num_warmup
+        return is_warm and self.draws_done >= self.num_samples and self.until is None
+
+    def _description(self) -> dict[str, Any]:
+        """What a `Run` says besides its draws; plain values, so that a chunk can keep them."""
+        return {
+            "moves": list(_names(self.moves)),
+            "tunings": [{k: np.asarray(v).item() for k, v in t.items()} for t in self.tuning],
+            "targets": [
+                move.rule.target if number in self.adaptations and move.rule else None
+                for number, move in enumerate(self.moves)
+            ],
+            "num_chains": self.num_chains,
+            "num_devices": self.program.mesh.size,
+            "thin": self.thin,
+            "num_warmup": self.num_warmup,
+            "seed": self.seed,
+            "sampling_seconds": self.seconds["sampling"],
+            "warmup_seconds": self.seconds["warmup"],
+            "compile_seconds": self.seconds["compile"],
+        }
+
+    def _begin(self, positions: Any) -> None:
+        if self.store is not None and self.store.contents.chunks:
+            self._take_up(self.store)
+            return
+        tuning = self.traced_tuning
+        if positions is None:
+            chains, levels, finite = start(
+                self.program, self.target, tuning, self.key_start, self.num_chains
+            )
+        else:
+            chains, levels, finite = start_at(self.program, self.target, tuning, positions)
+        levels = np.asarray(levels)
+        _check_start(levels, np.asarray(finite), given=positions is not None)
+        self.chains = self._spread(chains)
+        self.annealing = Annealing(float(levels.min()), self.num_warmup)
+
+    def _spread(self, chains: Chain) -> Chain:
+        """Chains on the devices they will run on."""
+        by_chain = jax.sharding.NamedSharding(
+            self.program.mesh, jax.sharding.PartitionSpec("chains")
+        )
+        return jax.device_put(chains, by_chain)
+
+    def _take_up(self, store: Store) -> None:
+        """Begin where the last chunk ended."""
+        if store.contents.damage is not None:
+            warnings.warn(
+                f"{store.contents.damage} It was set aside; the run goes on from draw "
+                f"{store.contents.num_draws}.",
+                stacklevel=2,
+            )
+        meta, arrays = store.contents.last()
+        self.warmup_done, self.draws_done = meta["warmup_done"], store.contents.num_draws
+        self.tuning = [dict(tuning) for tuning in meta["description"]["tunings"]]
+        self.seconds = {name: meta["description"][f"{name}_seconds"] for name in self.seconds}
+        self.inverse_temperature = meta["inverse_temperature"]
+        self.target = self.posterior.tempered(self.inverse_temperature)
+        self.annealing = Annealing(meta["worst_start"], self.num_warmup)
+        for number, adaptation in self.adaptations.items():
+            prefix = f"{_ADAPTATION}/{number}/"
+            adaptation.remember(
+                {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+            )
+        self.chains = self._spread(self._chains_from(arrays))
+
+    def _chains_from(self, arrays: Mapping[str, np.ndarray]) -> Chain:
+        z = jax.ShapeDtypeStruct(
+            (self.num_chains, self.posterior.prior.num_coordinates), jnp.result_type(float)
+        )
+        like, _, _ = eqx.filter_eval_shape(
+            start_at, self.program, self.target, self.traced_tuning, z
+        )
+
+        def restored(path: Any, leaf: Any) -> Any:
+            array = arrays.get(_CHAINS + jax.tree_util.keystr(path))
+            is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+            if array is not None and is_key:
+                return jax.random.wrap_key_data(jnp.asarray(array))
+            if array is None or array.shape != leaf.shape or array.dtype != leaf.dtype:
+                raise StoreError(
+                    f"the chains in the store do not fit this kernel: {jax.tree_util.keystr(path)} "
+                    f"should be {leaf.dtype}{list(leaf.shape)}."
+                )
+            return array
+
+        return jax.tree_util.tree_map_with_path(restored, like)
+
+    def _commit(self) -> None:
+        """Bring all since the last commit to the store."""
+        if self.store is None:
+            return
+        began = time.monotonic()
+        state = {
+            _CHAINS + jax.tree_util.keystr(path): _plain(leaf)
+            for path, leaf in jax.tree_util.tree_leaves_with_path(self.chains)
+        }
+        for number, adaptation in self.adaptations.items():
+            for name, array in adaptation.memory().items():
+                state[f"{_ADAPTATION}/{number}/{name}"] = array
+        meta = {
+            "description": self._description(),
+            "warmup_done": self.warmup_done,
+            "asked": self.num_samples,
+            "inverse_temperature": self.inverse_temperature,
+            "worst_start": self.annealing.worst,
+            "moments": [name for name, _ in self.program.moments],
+        }
+        self.store.commit(meta, _joined(self.pending), state)
+        self.pending.clear()
+        self.last_commit = time.monotonic()
+        self.commit_seconds = self.last_commit - began
+
+    def look(self, *, cut: bool) -> None:
+        """Between two calls of the program: commit if it is time, or stop if a signal came."""
+        if self.store is None:
+            return
+        stop = self.signals.number
+        if stop is not None or (self._is_due() if self.chunk_size is None else cut):
+            self._commit()
+        if stop is not None:
+            where = (
+                f"draw {self.draws_done} of {self.num_samples}"
+                if self.warmup_done == self.num_warmup
+                else f"warm-up step {self.warmup_done} of {self.num_warmup}"
+            )
+            raise Interrupted(
+                f"stopped after {where}; {self.store.path} keeps all of it, resume goes on.", stop
+            )
+
+    def _is_due(self) -> bool:
+        now = time.monotonic()
+        least, most = _SECONDS_BETWEEN_COMMITS
+        pause = min(most, max(least, 0.1 * (now - self.began)))
+        pause = max(pause, self.commit_seconds / _MOST_SHARE_OF_COMMITS)
+        full = sum(a.nbytes for part in self.pending for a in part.values())
+        return now - self.last_commit >= pause or full >= _MOST_BYTES_BETWEEN_COMMITS
+
+    def _temper(self, inverse_temperature: float) -> None:
+        """Chains at the same positions on another target; what they keep of it is made anew."""
+        if inverse_temperature == self.inverse_temperature:
+            return
+        self.inverse_temperature = inverse_temperature
+        self.target = self.posterior.tempered(inverse_temperature)
+        tuning, positions = self.traced_tuning, self.chains.state.position
+        self.chains = self._spread(start_at(self.program, self.target, tuning, positions)[0])
+
+    def advance(
+        self, first_step: int, num_draws: int, steps_per_draw: int, *, keep: bool
+    ) -> tuple[Tally, dict[str, np.ndarray]]:
+        """One call of the compiled program; tallies and draws come back as (chains, draws, ...)."""
+        schedule = Schedule(
+            jnp.uint32(first_step), jnp.int32(num_draws), jnp.uint32(steps_per_draw), np.array(keep)
+        )
+        self.chains, tally, draws = advance(
+            self.program,
+            self.target,
+            self.traced_tuning,
+            self.key_steps,
+            self.chains,
+            schedule,
+        )
+        tally = Tally(*(np.asarray(part)[:, :num_draws] for part in tally))
+        return tally, {n: np.asarray(d)[:, :num_draws] for n, d in draws.items() if keep}
+
+    def _warm_up(self) -> None:
+        began, seconds, first = time.monotonic(), self.seconds["warmup"], self.warmup_done
+        while self.warmup_done < self.num_warmup:
+            done = self.warmup_done
+            if self.adaptations:
+                self._temper(self.annealing.inverse_temperature(done))
+            steps = min(WINDOW, self.num_warmup - done)
+            for number, adaptation in self.adaptations.items():
+                self.tuning[number], window = adaptation.window(done)
+                steps = min(steps, window)
+            tally, _ = self.advance(done, 1, steps, keep=False)
+            self.warmup_done = done = done + steps
+            rates, tried = _rates(tally)
+            for number, adaptation in self.adaptations.items():
+                each = tried[number] / self.num_chains
+                adaptation.update(done, rates[number], each, self.chains.state.position)
+            if done == self.num_warmup:
+                for number, adaptation in self.adaptations.items():
+                    self.tuning[number] = adaptation.settled()
+            self.seconds["warmup"] = seconds + time.monotonic() - began
+            left = (time.monotonic() - began) * (self.num_warmup - done) / (done - first)
+            self.show("warm-up", done, self.num_warmup, rates[self.lead], None, left)
+            self.look(cut=True)
+
+    @property
+    def lead(self) -> int:
+        return leading_move([move.rule is not None for move in self.moves])
+
+    def _draw(self) -> None:
+        """Draws until there are `num_samples`, or until they are good enough."""
+        goal = self.num_samples
+        deadline = None
+        if self.until is not None and self.until.max_time is not None:
+            deadline = self.began + self.until.max_time
+        looks = _Looks(self)
+        while True:
+            while self.draws_done < goal:
+                if deadline is not None and time.monotonic() > deadline:
+                    self.stopped_by = "max_time"
+                    return self._commit_rest()
+                looks.advance(goal)
+            if self.until is None:
+                return self._commit_rest()
+            if self.draws_done == goal and self.until.is_reached(self._recorded()):
+                self.stopped_by = "until"
+                return self._commit_rest()
+            if goal >= self.until.max_samples:
+                self.stopped_by = "max_samples"
+                return self._commit_rest()
+            goal = self.until.next_goal(goal)
+
+    def _commit_rest(self) -> None:
+        if self.store is not None and (self.pending or not self.store.contents.chunks):
+            self._commit()
+
+    def _recorded(self) -> dict[str, np.ndarray]:
+        """All draws so far of what `until` looks at."""
+        names = ("log_likelihood", *(name for name, _ in self.program.record))
+        return {name: self.history(name) for name in names}
+
+    def history(self, name: str) -> np.ndarray:
+        """All draws so far of one functional."""
+        stored = []
+        if self.store is not None and self.store.contents.num_draws:
+            stored = [self.store.draws[name]]
+        return np.concatenate([*stored, *(part[name] for part in self.pending)], axis=1)
+
+    def show(
+        self, phase: str, done: int, total: int, rate: float, ess: float | None, left: float
+    ) -> None:
+        step_size = self.tuning[self.lead].get("step_size")
+        size = None if step_size is None else float(step_size)
+        self.progress.show(Status(phase, done, total, rate, size, ess, left))
+
+
+class _Looks:
+    """Calls of the compiled program while draws are made: how large, and what is shown of them."""
+
+    def __init__(self, session: Session):
+        self._session = session
+        self._size = session.chunk_size or 1
+        self._first, self._began = session.draws_done, time.monotonic()
+        self._seconds = session.seconds["sampling"]
+        self._ess, self._ess_time, self._ess_draws = None, self._began, 0
+        self._accepted, self._tried = 0.0, 0
+
+    def advance(self, goal: int) -> None:
+        """Some draws more, at most up to `goal`."""
+        session, began = self._session, time.monotonic()
+        done = session.draws_done
+        # With a chunk size, chunks end at its multiples, wherever the run was taken up.
+        cut = goal if session.chunk_size is None else done - done % session.chunk_size
+        cut += 0 if session.chunk_size is None else session.chunk_size
+        size = min(self._size, session.program.capacity, goal - done, cut - done)
+        tally, draws = session.advance(
+            session.num_warmup + done * session.thin, size, session.thin, keep=True
+        )
+        if "position" in draws:
+            every = session.position_every
+            draws["position"] = draws["position"][:, -done % every :: every]
+        session.pending.append(draws | {TALLY + n: a for n, a in tally._asdict().items()})
+        session.draws_done = done = done + size
+        now = time.monotonic()
+        session.seconds["sampling"] = self._seconds + now - self._began
+        if session.chunk_size is None:
+            # Not more than double: the first chunk is too short to time well.
+            pace = _SECONDS_PER_LOOK / max(now - began, 1e-6)
+            self._size = max(1, int(size * min(2.0, pace)))
+        self._show(tally, goal, now)
+        session.look(cut=done in (cut, goal))
+
+    def _show(self, tally: Tally, goal: int, now: float) -> None:
+        session = self._session
+        done, lead = session.draws_done, session.lead
+        self._accepted += float(tally.acceptance_rate[..., lead].sum())
+        self._tried += int(tally.tried[..., lead].sum())
+        # Rarer and rarer, because each time takes longer.
+        is_time = now - self._ess_time > 2.0 and done > 1.25 * self._ess_draws
+        if session.progress.wants_ess and is_time:
+            self._ess, self._ess_draws = ess_so_far(session.history("log_likelihood")), done
+            self._ess_time = time.monotonic()
+        left = (now - self._began) * (goal - done) / (done - self._first)
+        rate = self._accepted / max(self._tried, 1)
+        steps = done * session.thin, goal * session.thin
+        session.show("sampling", *steps, rate, self._ess, left)
+
+
+def traced(tuning: Sequence[Tuning]) -> tuple[Tuning, ...]:
+    """What is tuned, as the arrays the compiled program takes."""
+    return tuple(
+        {
+            name: jnp.asarray(value, dtype=jnp.int32 if name == "num_kicks" else float)
+            for name, value in of_move.items()
+        }
+        for of_move in tuning
+    )
+
+
+def _joined(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    return {n: np.concatenate([p[n] for p in parts], axis=1) for n in parts[0]} if parts else {}
+
+
+def _plain(leaf: Any) -> np.ndarray:
+    """An array of plain numbers; a JAX key is stored as its data."""
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        leaf = jax.random.key_data(leaf)
+    return np.asarray(leaf)
+
+
+def _names(moves: Sequence[Kernel]) -> tuple[str, ...]:
+    """The moves' names, numbered where one occurs twice."""
+    names = [move.name for move in moves]
+    return tuple(
+        name if names.count(name) == 1 else f"{name}_{names[: number + 1].count(name)}"
+        for number, name in enumerate(names)
+    )
+
+
+def _rates(tally: Tally) -> tuple[np.ndarray, np.ndarray]:
+    """The mean acceptance rate of each move over all chains, and how often it was tried."""
+    tried = tally.tried.sum(axis=(0, 1))
+    return tally.acceptance_rate.sum(axis=(0, 1)) / np.maximum(tried, 1), tried
+
+
+def _check_start(levels: np.ndarray, finite: np.ndarray, *, given: bool) -> None:
+    hopeless = np.flatnonzero(~finite)
+    if hopeless.size:
+        first = int(hopeless[0])
+        where = "its initial position" if given else f"{MAX_START_TRIES} prior draws in a row"
+        what = f"the log-likelihood is {levels[first]}"
+        if np.isfinite(levels[first]):
+            what = "the gradient of the log-likelihood is not finite"
+        raise ValueError(
+            f"chain {first} cannot start: {what} at {where}. "
+            "Check the data and the likelihood, or pass initial_positions= where it is finite."
+        )
