@@ -1,7 +1,7 @@
 """Acceptance rates against width on mountain car, at fixed steps: who survives refinement.
 
 Each width starts from draws of the next narrower posterior, prolonged (the new weights are prior
-draws, which is what they nearly are under the posterior too), runs in by HMC and pCN, and then
+draws, which is what they nearly are under the posterior too), runs in by HMC, and then
 runs every kernel from there. Writes the table to standard output and a figure.
 
     python -m benchmarks.widths [--widths 10 30 100 300 1000] [--figure docs/widths.svg]

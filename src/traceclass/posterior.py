@@ -52,10 +52,11 @@ class Posterior(Module):
 
     def tempered(self, inverse_temperature: Any) -> Posterior:
         """The posterior with its log-likelihood multiplied by `inverse_temperature`."""
+        present = 1.0 if self.inverse_temperature is None else self.inverse_temperature
         return eqx.tree_at(
             lambda posterior: posterior.inverse_temperature,
             self,
-            jnp.asarray(inverse_temperature, dtype=float),
+            jnp.asarray(present * inverse_temperature, dtype=float),
             is_leaf=lambda leaf: leaf is None,
         )
 

@@ -61,12 +61,12 @@ def test_a_hopeless_start_is_left():
 
 
 def test_annealing_ends_at_the_posterior_and_spares_good_starts():
-    hopeless = Annealing(np.array([-1e8, -10.0]), num_warmup=2000)
+    hopeless = Annealing(-1e8, num_warmup=2000)
     powers = [hopeless.inverse_temperature(done) for done in range(0, 2000, 20)]
     assert powers[0] == pytest.approx(1e-5)
     assert (np.diff(powers) >= 0).all()
     assert set(powers[25:]) == {1.0}
-    good = Annealing(np.array([-500.0, -9000.0]), num_warmup=2000)
+    good = Annealing(-9000.0, num_warmup=2000)
     assert {good.inverse_temperature(done) for done in range(0, 2000, 20)} == {1.0}
 
 

@@ -37,12 +37,10 @@ def test_summary_is_arviz_plus_what_it_lacks(run):
 
 
 def test_a_chain_that_never_moved_is_reported(run):
-    positions = run.positions.copy()
-    positions[2] = positions[2, 0]
     accepted = run.tally.accepted.copy()
     accepted[2] = 0
-    tally = run.tally._replace(accepted=accepted)
-    stuck = dataclasses.replace(run, positions=positions, tally=tally)
+    recorded = dict(run.recorded) | {"tally/accepted": accepted}
+    stuck = dataclasses.replace(run, recorded=recorded)
     summary = stuck.summary()
     assert summary.stuck_chains == (2,)
     assert np.isinf(summary.table["r_hat"]).all()
@@ -53,7 +51,7 @@ def test_a_chain_that_never_moved_is_reported(run):
 def test_chains_that_disagree_are_warned_of(run):
     shifted = run.draws["ends"].copy()
     shifted[0] += 10
-    apart = dataclasses.replace(run, draws=dict(run.draws) | {"ends": shifted})
+    apart = dataclasses.replace(run, recorded=dict(run.recorded) | {"ends": shifted})
     assert "the chains have not mixed" in str(apart.summary())
 
 

@@ -6,11 +6,12 @@ import dataclasses
 import functools
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Key
 
@@ -103,6 +104,12 @@ class Kernel:
         return (self,)
 
     @property
+    def first_step_size(self) -> Any:
+        """What adaptation begins from, in the form `tuning` takes: one a move that has it."""
+        first = tuple(move.rule.first for move in self.moves if move.rule is not None)
+        return first[0] if len(first) == 1 else first or None
+
+    @property
     def tunes_kicks(self) -> bool:
         """Whether its number of kicks is found in warm-up: it has them, and none are fixed."""
         return self.kicks is not None and "num_kicks" not in dict(self.options)
@@ -138,10 +145,12 @@ class Kernel:
         """Refuse a step size outside (0, largest]; a traced one cannot be looked at."""
         if self.rule is None or isinstance(step_size, Tracer):
             return
-        if step_size is None or not 0 < float(step_size) <= self.rule.largest:
+        is_number = isinstance(step_size, (int, float)) or hasattr(step_size, "dtype")
+        is_number = is_number and np.ndim(step_size) == 0
+        if not (is_number and 0 < float(step_size) <= self.rule.largest):
             raise ValueError(
                 f"{self.name} needs a step size in (0, {self.rule.largest:g}], got "
-                f'{step_size}. Use e.g. {self.rule.first:g}, or step_size="adapt".'
+                f'{step_size!r}. Use e.g. {self.rule.first:g}, or step_size="adapt" for all moves.'
             )
 
 
@@ -161,11 +170,16 @@ def as_kernel(factory: Any) -> Kernel:
     if isinstance(factory, Kernel):
         return factory
     if isinstance(factory, functools.partial) and isinstance(factory.func, Kernel):
+        if factory.args:
+            raise TypeError(
+                f"a kernel's posterior is given by tc.sample; pass {factory.func.name} by itself."
+            )
         return factory.func.using(**factory.keywords)
-    if not callable(factory):
+    if not callable(factory) or not isinstance(factory, Hashable):
         raise TypeError(
             f"a kernel is tc.hmc, tc.pcn, ..., or a function (posterior, step_size) that returns a "
-            f"BlackJAX algorithm; got {type(factory).__name__}."
+            f"BlackJAX algorithm; got {type(factory).__name__}. For BlackJAX's own write e.g. "
+            "lambda posterior, step_size: blackjax.nuts(posterior.logdensity, step_size, metric)."
         )
     return _Foreign(factory, StepSizeRule(None, 0.1, math.inf))
 

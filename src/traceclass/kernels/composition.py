@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float, Key
 
 from traceclass.kernels.base import (
     GradientState,
@@ -39,16 +40,19 @@ class Part(NamedTuple):
     algorithm: Any
     keeps_any_state: bool
 
-    def entered(self, state: Any) -> Any:
-        """`state` as this part needs it; what it lacks is computed, what is too much is dropped."""
+    def entered(self, state: Any, key: Key[Array, ""]) -> Any:
+        """`state` as this part needs it; what it lacks is computed, what is too much is dropped.
+
+        `key` is for kernels of others that draw something when they begin.
+        """
         if self.keeps_any_state and isinstance(state, (State, GradientState)):
             return state
-        wanted = type(jax.eval_shape(self.algorithm.init, state.position))
+        wanted = type(jax.eval_shape(self.algorithm.init, state.position, key))
         if type(state) is wanted:
             return state
         if wanted is State and hasattr(state, "log_likelihood"):
             return State(state.position, state.log_likelihood)
-        return self.algorithm.init(state.position)
+        return self.algorithm.init(state.position, key)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +80,7 @@ class Composition(Kernel):
     def tuning(self, step_size: Any) -> tuple[Tuning, ...]:
         """A number for the one move that has a step size, or a sequence, one for each that has."""
         takers = [move.name for move in self.moves if move.rule is not None]
-        given = list(step_size) if isinstance(step_size, (tuple, list)) else [step_size]
+        given = list(step_size) if np.ndim(step_size) == 1 else [step_size]
         if takers and len(given) != len(takers):
             raise ValueError(
                 f"{self.name} of {len(takers)} kernels with a step size needs as many, in the "
@@ -95,7 +99,7 @@ class Composition(Kernel):
 def compose(build: Any, factories: Sequence[KernelFactory], **options: Any) -> Composition:
     """A composition of kernels, or an error that says what is wrong with them."""
     if not factories:
-        raise ValueError(f"{build.__name__} needs at least one kernel, got none.")
+        raise ValueError(f"{build.__name__.lstrip('_')} needs at least one kernel, got none.")
     parts = tuple(as_kernel(factory) for factory in factories)
     return Composition(
         build,
@@ -104,6 +108,11 @@ def compose(build: Any, factories: Sequence[KernelFactory], **options: Any) -> C
         options=tuple(sorted(options.items())),
         parts=parts,
     )
+
+
+def entry_key(key: Key[Array, ""]) -> Key[Array, ""]:
+    """A key for `Part.entered` beside one that a step uses: steps split theirs, never fold in."""
+    return jax.random.fold_in(key, 0xE27)
 
 
 def leading(parts: tuple[Part, ...]) -> Part:

@@ -13,6 +13,7 @@ from traceclass.kernels.composition import (
     CompositionInfo,
     Part,
     compose,
+    entry_key,
     joined,
     leading,
     moves_of,
@@ -25,9 +26,9 @@ def _cycle(parts: tuple[Part, ...]) -> Any:
     def step(rng_key: Key[Array, ""], state: Any) -> tuple[Any, CompositionInfo]:
         infos = []
         for key, part in zip(jax.random.split(rng_key, len(parts)), parts, strict=True):
-            state, info = part.algorithm.step(key, part.entered(state))
+            state, info = part.algorithm.step(key, part.entered(state, entry_key(key)))
             infos.append(moves_of(info))
-        return lead.entered(state), joined(infos)
+        return lead.entered(state, entry_key(rng_key)), joined(infos)
 
     return sampling_algorithm(lead.algorithm.init, step)
 

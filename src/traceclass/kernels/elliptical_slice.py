@@ -11,10 +11,15 @@ from jaxtyping import Array, Float, Key
 from traceclass.kernels.base import MetropolisInfo, State, Target, init, kernel, sampling_algorithm
 
 
-def _finite_or_impossible(posterior: Target, z: Float[Array, " z"]) -> Float[Array, ""]:
-    # A comparison with NaN is false, which BlackJAX's loop would take for "above the slice".
+def _rise(posterior: Target, start: Float[Array, ""], z: Float[Array, " z"]) -> Float[Array, ""]:
+    r"""l(z) - l(start), which BlackJAX's loop compares with log u < 0.
+
+    l itself would not do: in single precision l + log u may round to l, and once the bracket has
+    shrunk to the start no point is above it, for ever. A comparison with NaN is false, which
+    the loop would take for "above the slice".
+    """
     level = posterior.log_likelihood(z)
-    return jnp.where(jnp.isfinite(level), level, -jnp.inf)
+    return jnp.where(jnp.isfinite(level), level - start, -jnp.inf)
 
 
 def _step(posterior: Target, rng_key: Key[Array, ""], state: State) -> tuple[State, MetropolisInfo]:
@@ -22,12 +27,14 @@ def _step(posterior: Target, rng_key: Key[Array, ""], state: State) -> tuple[Sta
 
     ones = jnp.ones_like(state.position)
     kernel = theirs.build_kernel(ones, jnp.zeros_like(ones))
-    level = partial(_finite_or_impossible, posterior)
-    (position, log_likelihood), info = kernel(rng_key, theirs.EllipSliceState(*state), level)
+    # From minus infinity any finite point is a rise.
+    start = jnp.where(jnp.isfinite(state.log_likelihood), state.log_likelihood, 0.0)
+    known = theirs.EllipSliceState(state.position, state.log_likelihood - start)
+    (position, rise), info = kernel(rng_key, known, partial(_rise, posterior, start))
     # The share of first points that are in the slice is what a step size would be tuned by.
     at_once = jnp.asarray(info.subiter == 1, dtype=state.log_likelihood.dtype)
     moved = MetropolisInfo(at_once, jnp.asarray(True), jnp.asarray(False))
-    return State(jnp.asarray(position), jnp.asarray(log_likelihood)), moved
+    return State(jnp.asarray(position), start + jnp.asarray(rise)), moved
 
 
 @kernel()

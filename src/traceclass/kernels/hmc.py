@@ -21,6 +21,7 @@ from traceclass.kernels.base import (
     sampling_algorithm,
     standard_normal,
 )
+from traceclass.validation import require_count
 
 # Each trajectory's step is drawn within 20 % of the step size: a fixed one can resonate with an
 # oscillation of the dynamics and return to where it began.
@@ -106,7 +107,10 @@ def hmc(posterior: Target, step_size: Any, num_kicks: Any = None) -> Any:
     integrator, whose step must shrink as coordinates are added. Reference: Beskos, Pinski,
     Sanz-Serna & Stuart, Stoch. Proc. Appl. 2011.
     """
-    num_kicks = quarter_turn(step_size) if num_kicks is None else num_kicks
+    if num_kicks is None:
+        num_kicks = quarter_turn(step_size)
+    elif not isinstance(num_kicks, jax.Array):
+        num_kicks = require_count(num_kicks, "num_kicks", "A trajectory needs a kick to move.")
     return sampling_algorithm(
         partial(init_with_gradient, posterior), partial(_step, posterior, step_size, num_kicks)
     )

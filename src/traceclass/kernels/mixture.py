@@ -17,6 +17,7 @@ from traceclass.kernels.composition import (
     CompositionInfo,
     Part,
     compose,
+    entry_key,
     joined,
     leading,
     moves_of,
@@ -29,10 +30,10 @@ def _mixture(parts: tuple[Part, ...], weights: tuple[float, ...]) -> Any:
     def run(chosen: int, key: Array, state: Any) -> tuple[Any, CompositionInfo]:
         """One step of a part, and what happened in the form that all branches share."""
         part = parts[chosen]
-        after, info = part.algorithm.step(key, part.entered(state))
+        after, info = part.algorithm.step(key, part.entered(state, entry_key(key)))
         infos = [_not_tried(other, state) for other in parts]
         infos[chosen] = moves_of(info)
-        return lead.entered(after), joined(infos)
+        return lead.entered(after, entry_key(entry_key(key))), joined(infos)
 
     def step(rng_key: Key[Array, ""], state: Any) -> tuple[Any, CompositionInfo]:
         key_part, key_step = jax.random.split(rng_key)
@@ -47,7 +48,9 @@ def _mixture(parts: tuple[Part, ...], weights: tuple[float, ...]) -> Any:
 def _not_tried(part: Part, state: Any) -> tuple[MetropolisInfo, Array]:
     """The info of a part that was left out, in the shape it has when it runs."""
     key = jax.random.key(0)
-    shape = jax.eval_shape(lambda s: moves_of(part.algorithm.step(key, part.entered(s))[1]), state)
+    shape = jax.eval_shape(
+        lambda s: moves_of(part.algorithm.step(key, part.entered(s, key))[1]), state
+    )
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shape)
 
 

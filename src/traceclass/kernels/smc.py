@@ -18,6 +18,13 @@ class _Target:
     def __init__(self, logdensity: Callable[[Array], Array]):
         self.logdensity = logdensity
 
+    @property
+    def prior(self) -> Any:
+        raise TypeError(
+            "this kernel looks into the prior (a node swap); BlackJAX's SMC hands over a "
+            "log-density only, so it cannot be used there."
+        )
+
     def log_likelihood(self, z: Float[Array, " z"]) -> Float[Array, ""]:
         return self.logdensity(z) + 0.5 * jnp.vdot(z, z)
 
@@ -40,8 +47,7 @@ def smc_kernel(kernel: KernelFactory) -> tuple[Callable[..., Any], Callable[...,
         return kernel.assemble(_Target(logdensity), kernel.tuning(step_size))
 
     def init(position: Any, logdensity_fn: Callable[[Array], Array]) -> Any:
-        first = 0.1 if kernel.rule is None else kernel.rule.first
-        return algorithm(logdensity_fn, first).init(position)
+        return algorithm(logdensity_fn, kernel.first_step_size).init(position)
 
     def step(
         rng_key: Any, state: Any, logdensity_fn: Callable[[Array], Array], step_size: Any = None

@@ -47,6 +47,16 @@ def _dual_averaging(target: float) -> tuple[Callable, Callable, Callable]:
     return init, jax.jit(update), final
 
 
+def _begun_at(init: Callable, step_size: float) -> Any:
+    """Dual averaging that begins at `step_size`, is drawn towards it, and has it as its average.
+
+    BlackJAX draws towards ten times what it is given, and averages from 1.
+    """
+    state = init(step_size / 10)
+    begin = jnp.log(jnp.asarray(step_size, dtype=float))
+    return state._replace(log_step_size=begin, log_step_size_avg=begin)
+
+
 class StepSizeAdaptation:
     """Moves log(step size) until the mean acceptance rate of all chains meets the target.
 
@@ -58,8 +68,7 @@ class StepSizeAdaptation:
         assert rule.target is not None
         init, self._update, self._final = _dual_averaging(rule.target)
         self._largest = rule.largest
-        # BlackJAX draws the step size towards ten times what it starts from: start at a tenth.
-        self._init = lambda step_size: init(step_size / 10)
+        self._init = partial(_begun_at, init)
         self._state = self._init(rule.first)
         self._sum, self._tried = 0.0, 0.0
 
@@ -259,12 +268,19 @@ class MoveAdaptation:
 
     def __init__(self, move: Kernel, num_warmup: int, posterior: Posterior):
         assert move.rule is not None
+        self._rule = move.rule
         self._steps = StepSizeAdaptation(move.rule)
         functional = partial(values_and_level, posterior)
         self._turns = TrajectoryAdaptation(functional) if move.tunes_kicks else None
         quarter = num_warmup // WINDOW // 4 * WINDOW
         self._quarters = (quarter, 2 * quarter, 3 * quarter)
         self._in_trial, self._trial_ends = False, 0
+
+    @property
+    def target(self) -> float | None:
+        """The acceptance rate aimed at; None at the largest step size, which accepts more."""
+        at_limit = self._steps.settled() >= self._rule.largest
+        return None if at_limit else self._rule.target
 
     def window(self, done: int) -> tuple[Tuning, int]:
         """What to run with after `done` steps, and for how many."""

@@ -81,12 +81,12 @@ def start(
 
         def hopeless(carry: Any) -> Any:
             tries, position = carry
-            return ~_is_finite(algorithm.init(position, key)) & (tries < MAX_START_TRIES)
+            return ~_is_finite(algorithm.init(position, key)) & (tries < MAX_START_TRIES - 1)
 
         _, position = jax.lax.while_loop(
             hopeless, lambda carry: (carry[0] + 1, attempt(carry[0] + 1)), (0, attempt(0))
         )
-        return _chain(program, posterior, tuning, number, position)
+        return _chain(program, posterior, tuning, key, number, position)
 
     return jax.vmap(find)(jnp.arange(num_chains))
 
@@ -96,10 +96,11 @@ def start_at(
     program: Program,
     posterior: Posterior,
     tuning: tuple[Tuning, ...],
+    key: Key[Array, ""],
     positions: Float[Array, "chains z"],
 ) -> tuple[Chain, Array, Array]:
     """Chains at the given positions; see `_chain`."""
-    chain_at = partial(_chain, program, posterior, tuning)
+    chain_at = partial(_chain, program, posterior, tuning, key)
     return jax.vmap(chain_at)(jnp.arange(len(positions)), positions)
 
 
@@ -107,6 +108,7 @@ def _chain(
     program: Program,
     posterior: Posterior,
     tuning: tuple[Tuning, ...],
+    key: Key[Array, ""],
     number: Array,
     position: Array,
 ) -> tuple[Chain, Array, Array]:
@@ -115,9 +117,9 @@ def _chain(
     moments = {
         name: no_moments(_shape_of(functional, position)) for name, functional in program.moments
     }
-    # Some of BlackJAX's algorithms draw a momentum at the start.
-    key = jax.random.fold_in(jax.random.key(0), number)
-    chain = Chain(number, algorithm.init(position, key), moments)
+    # Some of BlackJAX's algorithms draw a momentum at the start; tries of a start count from 0.
+    key_init = jax.random.fold_in(jax.random.fold_in(key, number), MAX_START_TRIES)
+    chain = Chain(number, algorithm.init(position, key_init), moments)
     return chain, posterior.log_likelihood(position), _is_finite(chain.state)
 
 
@@ -141,8 +143,10 @@ def advance(
     The key of a step comes from (key, chain, global step) alone, so draws do not depend on how
     a run is cut into chunks. Chains are vmapped in groups of a fixed size, and a device runs its
     groups one after the other: rounding depends on how many chains are computed together, and so
-    it does not depend on the number of devices. Returns the chains, tallies a draw, and the draws; entries of these
-    two past `num_draws` are void.
+    it does not depend on the number of devices.
+
+    Returns the chains, tallies a draw, and the draws; entries of these two past `num_draws` are
+    void.
     """
     arrays, static = eqx.partition(posterior, eqx.is_array)
 

@@ -52,7 +52,7 @@ def summarise(run: Run) -> Summary:
     """Diagnostics of a run, the stuck chains named rather than averaged away."""
     from arviz_stats.summary import summary
 
-    stuck = tuple(int(i) for i in np.flatnonzero(run.num_accepted == 0))
+    stuck = tuple(int(i) for i in np.flatnonzero(run.tally.accepted.sum(axis=(1, 2)) == 0))
     with np.errstate(invalid="ignore", divide="ignore"), python_warnings.catch_warnings():
         # ArviZ warns of constant draws, which are reported below chain by chain, and of more
         # chains than draws, which is no mistake here.
@@ -83,13 +83,14 @@ def _warnings(run: Run, table: pd.DataFrame, stuck: tuple[int, ...]) -> list[str
             f"chain {chains} never moved in {run.num_steps} steps; its draws are one point. "
             "Use a smaller step size or a longer warm-up."
         )
-    off = run.target_acceptance is not None and abs(run.acceptance_rate - run.target_acceptance)
-    if off and off > 0.1:
-        warnings.append(
-            f"the acceptance rate is {run.acceptance_rate:.3f}, the target of the adaptation was "
-            f"{run.target_acceptance:g}: the chains were not settled when the step size was "
-            "frozen. Use a longer warm-up."
-        )
+    rates = run.move_acceptance_rates
+    for move, target in zip(run.moves, run.targets, strict=True):
+        if target is not None and abs(rates[move] - target) > 0.1:
+            warnings.append(
+                f"the acceptance rate of {move} is {rates[move]:.3f}, the target of the adaptation "
+                f"was {target:g}: the chains were not settled when the step size was frozen. Use a "
+                "longer warm-up."
+            )
     if run.num_samples < 4:
         warnings.append(
             f"{run.num_samples} draws a chain are too few for ESS and R-hat; keep at least 4."

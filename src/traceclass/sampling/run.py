@@ -119,7 +119,7 @@ class Run:
 
     @property
     def target_acceptance(self) -> float | None:
-        """What the step size was adapted to, if it was."""
+        """What the step size was adapted to, if it was and did not end at its upper limit."""
         return self.targets[self._lead]
 
     @property

@@ -114,7 +114,7 @@ def sample(
     check_memory(moment_bytes + (kept_bytes if store is None else 0), position_every > 0)
     fitting = max(1, _MAX_BYTES_PER_CALL // draw_bytes)
     adapted = _is_adapted(kernel, step_size, num_warmup)
-    tuning = list(kernel.tuning(_first_step_sizes(kernel) if adapted else step_size))
+    tuning = list(kernel.tuning(kernel.first_step_size if adapted else step_size))
     settings = {
         "num_chains": num_chains,
         "num_warmup": num_warmup,
@@ -262,9 +262,3 @@ def _adaptations(
         for number, move in enumerate(kernel.moves)
         if move.rule is not None
     }
-
-
-def _first_step_sizes(kernel: Kernel) -> Any:
-    """What adaptation begins from, in the form `kernel.tuning` takes."""
-    first = tuple(move.rule.first for move in kernel.moves if move.rule is not None)
-    return first[0] if len(first) == 1 else first

@@ -20,7 +20,7 @@ import numpy as np
 
 from traceclass.kernels.base import Kernel, Tuning
 from traceclass.posterior import Posterior
-from traceclass.sampling.adaptation import WINDOW, Annealing, MoveAdaptation
+from traceclass.sampling.adaptation import MIN_WARMUP, WINDOW, Annealing, MoveAdaptation
 from traceclass.sampling.chunk import (
     MAX_START_TRIES,
     Chain,
@@ -124,8 +124,8 @@ class Session:
             "moves": list(_names(self.moves)),
             "tunings": [{k: np.asarray(v).item() for k, v in t.items()} for t in self.tuning],
             "targets": [
-                move.rule.target if number in self.adaptations and move.rule else None
-                for number, move in enumerate(self.moves)
+                self.adaptations[number].target if number in self.adaptations else None
+                for number in range(len(self.moves))
             ],
             "num_chains": self.num_chains,
             "num_devices": self.program.mesh.size,
@@ -141,17 +141,19 @@ class Session:
         if self.store is not None and self.store.contents.chunks:
             self._take_up(self.store)
             return
-        tuning = self.traced_tuning
         if positions is None:
             chains, levels, finite = start(
-                self.program, self.target, tuning, self.key_start, self.num_chains
+                self.program, self.target, self.traced_tuning, self.key_start, self.num_chains
             )
         else:
-            chains, levels, finite = start_at(self.program, self.target, tuning, positions)
+            chains, levels, finite = self._at(positions)
         levels = np.asarray(levels)
         _check_start(levels, np.asarray(finite), given=positions is not None)
         self.chains = self._spread(chains)
         self.annealing = Annealing(float(levels.min()), self.num_warmup)
+
+    def _at(self, positions: Any) -> tuple[Chain, Any, Any]:
+        return start_at(self.program, self.target, self.traced_tuning, self.key_start, positions)
 
     def _spread(self, chains: Chain) -> Chain:
         """Chains on the devices they will run on."""
@@ -186,9 +188,7 @@ class Session:
         z = jax.ShapeDtypeStruct(
             (self.num_chains, self.posterior.prior.num_coordinates), jnp.result_type(float)
         )
-        like, _, _ = eqx.filter_eval_shape(
-            start_at, self.program, self.target, self.traced_tuning, z
-        )
+        like, _, _ = eqx.filter_eval_shape(self._at, z)
 
         def restored(path: Any, leaf: Any) -> Any:
             array = arrays.get(_CHAINS + jax.tree_util.keystr(path))
@@ -260,8 +260,7 @@ class Session:
             return
         self.inverse_temperature = inverse_temperature
         self.target = self.posterior.tempered(inverse_temperature)
-        tuning, positions = self.traced_tuning, self.chains.state.position
-        self.chains = self._spread(start_at(self.program, self.target, tuning, positions)[0])
+        self.chains = self._spread(self._at(self.chains.state.position)[0])
 
     def advance(
         self, first_step: int, num_draws: int, steps_per_draw: int, *, keep: bool
@@ -285,7 +284,7 @@ class Session:
         began, seconds, first = time.monotonic(), self.seconds["warmup"], self.warmup_done
         while self.warmup_done < self.num_warmup:
             done = self.warmup_done
-            if self.adaptations:
+            if self.num_warmup >= MIN_WARMUP:
                 self._temper(self.annealing.inverse_temperature(done))
             steps = min(WINDOW, self.num_warmup - done)
             for number, adaptation in self.adaptations.items():
