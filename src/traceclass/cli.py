@@ -1,9 +1,11 @@
-"""The command line: `traceclass list | run NAME | report DIR`."""
+"""The command line: `traceclass list | run NAME | status DIR | export DIR FILE | report DIR`."""
 
 from __future__ import annotations
 
 import json
 import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -14,10 +16,16 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 import traceclass
-from traceclass.experiments import EXPERIMENTS, Config, Experiment
-from traceclass.experiments.claim import DirectoryError, claimed
-from traceclass.experiments.directory import write_run
+from traceclass.experiments import EXPERIMENTS, Chains, Config, Experiment
+from traceclass.experiments.claim import DirectoryError, chain_of, claimed, described
+from traceclass.experiments.directory import begin_run, write_run
 from traceclass.report import render, terminal_summary
+from traceclass.sampling.files import StoreError, WriteError
+from traceclass.sampling.interrupt import Interrupted
+from traceclass.sampling.opening import RunStatus, open_run, run_status
+from traceclass.sampling.progress import duration
+from traceclass.sampling.store import MANIFEST
+from traceclass.sampling.until import Until, worst_of
 
 app = typer.Typer(
     add_completion=False,
@@ -27,6 +35,7 @@ app = typer.Typer(
     help="Infer unknown functions from data: the paper's experiments, and their reports.",
 )
 BAD_INPUT = 2
+NOT_WRITTEN = 3
 INTERRUPTED = 130
 
 
@@ -46,7 +55,7 @@ def list_experiments() -> None:
 @app.command("run")
 def run_experiment(
     name: Annotated[str, typer.Argument(help="an experiment of `traceclass list`")],
-    preset: Annotated[str, typer.Option(help="quick or paper")] = "quick",
+    preset: Annotated[str | None, typer.Option(help="quick or paper [quick]")] = None,
     seed: Annotated[
         str | None, typer.Option(metavar="N", help="seed of data, chains and rollouts")
     ] = None,
@@ -55,24 +64,83 @@ def run_experiment(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change a setting")
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="replace a run in the same place")] = False,
+    resume: Annotated[
+        bool, typer.Option(help="go on with the run in the same place, or have more draws of it")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option(help="resume though versions or settings differ; it is put on record")
+    ] = False,
+    until: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ess=N|rhat=X", help="go on beyond num_samples until this is reached"),
+    ] = None,
+    max_samples: Annotated[
+        int | None, typer.Option(metavar="N", help="at most so many draws a chain with --until")
+    ] = None,
+    max_time: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="at most so long with --until")
+    ] = None,
     quiet: Annotated[bool, typer.Option(help="no progress")] = False,
 ) -> None:
-    """Run an experiment and write its run directory, with figures and report.html."""
+    """Run an experiment and write its run directory, with figures and report.html.
+
+    Ctrl-C stops it after the chunk at hand; --resume then goes on to the same draws.
+    """
     experiment = _experiment(name)
+    path = out
     try:
-        config = _configuration(experiment, preset, seed, settings or [])
+        if resume and overwrite:
+            raise ValueError("--resume goes on with a run and --overwrite replaces it: choose one.")
+        preset, config = _configuration(
+            experiment, preset, seed, settings or [], out if resume else None, force=force
+        )
         path = out or Path("runs") / f"{experiment.name}-{preset}-{config.seed}"
+        goal = _until(until or [], max_samples, max_time)
+        if goal is not None and not experiment.has_chains:
+            raise ValueError(f"{experiment.name} has no chains; leave out --until.")
         traceclass.use_cpu_devices()
         problem = experiment.build(config)
-        with claimed(path, overwrite=overwrite):
-            result = experiment.run(problem, config, not quiet)
-            write_run(path, experiment, preset, config, result, render)
-    except (ValueError, TypeError, OverflowError, MemoryError, DirectoryError) as error:
+        with claimed(path, overwrite=overwrite, resume=resume), warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            chain = begin_run(path, experiment, preset, config, resume=resume)
+            chains = Chains(not quiet, chain, resume, force, goal)
+            write_run(path, experiment.run(problem, config, chains), render)
+    except WriteError as error:
+        _refuse(error, NOT_WRITTEN)
+    except (ValueError, TypeError, OverflowError, MemoryError, DirectoryError, StoreError) as error:
         _refuse(error)
-    except KeyboardInterrupt:
-        typer.echo("traceclass: interrupted; nothing was written.", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+    except KeyboardInterrupt as error:
+        _stop(error, f"traceclass run {experiment.name} --out {path} --resume", path)
     _print_summary(path)
+
+
+@app.command("status")
+def show_status(
+    directory: Annotated[Path, typer.Argument(help="a run directory, finished or not")],
+) -> None:
+    """How far a run is, and how good its draws are: progress, acceptance, ESS, time left."""
+    try:
+        chain = _chain(directory)
+        status = run_status(chain)
+        for line in _status_lines(status):
+            typer.echo(line)
+    except (StoreError, DirectoryError) as error:
+        _refuse(error)
+
+
+@app.command("export")
+def export_run(
+    directory: Annotated[Path, typer.Argument(help="a run directory, finished or not")],
+    file: Annotated[Path, typer.Argument(help="the netCDF file to write")],
+) -> None:
+    """Write the draws of a run to a netCDF file, as ArviZ reads them."""
+    try:
+        open_run(_chain(directory)).to_netcdf(file)
+    except OSError as error:
+        _refuse(WriteError(f"cannot write {file} ({error.strerror or error})."), NOT_WRITTEN)
+    except (StoreError, DirectoryError) as error:
+        _refuse(error)
+    typer.echo(f"draws: {file}")
 
 
 @app.command("report")
@@ -82,6 +150,8 @@ def report_run(
     """Draw figures and report.html of a run again, from its stored files."""
     try:
         render(directory)
+    except WriteError as error:
+        _refuse(error, NOT_WRITTEN)
     except DirectoryError as error:
         _refuse(error)
     _print_summary(directory)
@@ -100,9 +170,47 @@ def _experiment(name: str) -> Experiment:
 
 
 def _configuration(
-    experiment: Experiment, preset: str, seed: str | None, settings: list[str]
+    experiment: Experiment,
+    preset: str | None,
+    seed: str | None,
+    settings: list[str],
+    resumed: Path | None,
+    *,
+    force: bool,
+) -> tuple[str, Config]:
+    """The preset with the user's changes; of a run to be resumed its own, changed as it may be."""
+    stored = None if resumed is None else described(resumed)
+    if stored is None:
+        preset = preset or "quick"
+        return preset, _changed(experiment, preset, None, seed, settings)
+    if stored["experiment"] != experiment.name:
+        raise ValueError(
+            f"{resumed} holds a run of {stored['experiment']}, this is {experiment.name}; choose "
+            "another --out."
+        )
+    config = _changed(experiment, str(stored["preset"]), stored["settings"], seed, settings)
+    wanted = config.model_dump()
+    if preset is not None and preset != stored["preset"]:
+        raise ValueError(f"{resumed} holds a run of preset {stored['preset']}, this is {preset}.")
+    for key, value in json.loads(config.model_dump_json()).items():
+        there = stored["settings"].get(key)
+        # More draws are what a finished run may be resumed for.
+        if there != value and key != "num_samples" and not force:
+            raise ValueError(
+                f"{resumed} was run with {key}={there}, this is {key}={wanted[key]}; leave it out, "
+                "or choose another --out."
+            )
+    return str(stored["preset"]), config
+
+
+def _changed(
+    experiment: Experiment,
+    preset: str,
+    stored: dict[str, Any] | None,
+    seed: str | None,
+    settings: list[str],
 ) -> Config:
-    """The preset with the user's changes, validated as a whole."""
+    """The preset, or stored settings, with the user's changes, validated as a whole."""
     if preset not in experiment.presets:
         known = ", ".join(experiment.presets)
         raise ValueError(f"unknown preset {preset!r} of {experiment.name}; there is {known}.")
@@ -118,11 +226,13 @@ def _configuration(
         changes[key] = _parsed(value)
     try:
         # As JSON: there a list may stand for a tuple, while "2" or true is still not a number.
-        return type(chosen).model_validate_json(json.dumps(chosen.model_dump() | changes))
+        begun = chosen.model_dump() if stored is None else stored
+        return type(chosen).model_validate_json(json.dumps(begun | changes))
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0])
-        raise ValueError(f"setting {key}={changes[key]!r}: {first['msg']}.") from error
+        value = changes.get(key, (stored or {}).get(key))
+        raise ValueError(f"setting {key}={value!r}: {first['msg']}.") from error
 
 
 def _parsed(text: str) -> Any:
@@ -133,6 +243,64 @@ def _parsed(text: str) -> Any:
         except json.JSONDecodeError:
             continue
     return text
+
+
+def _until(texts: list[str], max_samples: int | None, max_time: float | None) -> Until | None:
+    """--until ess=400 --until rhat=1.01, and what bounds it."""
+    if not texts:
+        if max_samples is not None or max_time is not None:
+            raise ValueError("--max-samples and --max-time bound --until, which is missing.")
+        return None
+    wanted: dict[str, Any] = {}
+    for text in texts:
+        key, _, value = text.partition("=")
+        if key not in ("ess", "rhat") or not isinstance(_parsed(value), (int, float)):
+            raise ValueError(f"--until takes ess=NUMBER or rhat=NUMBER, got {text!r}.")
+        wanted[key] = float(value)
+    if max_samples is not None:
+        wanted["max_samples"] = max_samples
+    return Until(**wanted, max_time=max_time)
+
+
+def _chain(directory: Path) -> Path:
+    """The run store of a run directory, or the directory itself if it is one."""
+    return directory if (directory / MANIFEST).exists() else chain_of(directory)
+
+
+def _status_lines(status: RunStatus) -> Iterator[str]:
+    ended = "finished" if status.is_finished else "stopped; --resume goes on with it"
+    yield f"run: {'going on' if status.is_running else ended}"
+    yield f"warm-up: {status.warmup_done} of {status.num_warmup} steps"
+    run = status.run
+    if run is not None:
+        yield f"draws: {status.num_draws} of {status.asked}, {run.num_chains} chains"
+        yield f"acceptance rate: {run.acceptance_rate:.3f}, step size {run.step_size:.4g}"
+        for name, values in run.draws.items():
+            ess, rhat = worst_of(values)
+            yield f"{name}: smallest ESS {ess:.0f}, largest R-hat {rhat:.3f}"
+        left = status.seconds_left
+        if left and status.is_running:
+            yield f"left: {duration(left)}"
+    if status.forced:
+        yield f"warning: it was resumed by force {status.forced} times; see {MANIFEST}"
+    if status.damage is not None:
+        yield f"warning: {status.damage}"
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    typer.echo(f"traceclass: {message}", err=True)
+
+
+def _stop(error: KeyboardInterrupt, command: str, path: Path | None) -> NoReturn:
+    """Say what is kept and how to go on; 128 and the number of the signal is the exit code."""
+    if isinstance(error, Interrupted):
+        typer.echo(f"traceclass: {error} Go on with: {command}", err=True)
+        raise typer.Exit(128 + error.signal_number) from None
+    if path is not None and described(path) is not None:
+        typer.echo(f"traceclass: interrupted. Go on with: {command}", err=True)
+    else:
+        typer.echo("traceclass: interrupted; nothing was written.", err=True)
+    raise typer.Exit(INTERRUPTED) from None
 
 
 def _print_summary(path: Path) -> None:
@@ -148,11 +316,11 @@ def _print_summary(path: Path) -> None:
     console.print(f"report: {path / 'report.html'}", soft_wrap=True)
 
 
-def _refuse(error: Exception) -> NoReturn:
-    """One line on standard error, exit code 2."""
+def _refuse(error: Exception, code: int = BAD_INPUT) -> NoReturn:
+    """One line on standard error, and the exit code."""
     message = " ".join(str(error).split())
     typer.echo(f"traceclass: {message}", err=True)
-    raise typer.Exit(BAD_INPUT)
+    raise typer.Exit(code)
 
 
 if __name__ == "__main__":

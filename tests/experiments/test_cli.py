@@ -57,7 +57,7 @@ def finished(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str]]:
 
 def test_a_run_directory_is_complete(finished):
     path, _ = finished
-    assert {p.name for p in path.iterdir()} == FILES | {"figures"}
+    assert {p.name for p in path.iterdir()} == FILES | {"figures", "chain"}
     assert {p.name for p in (path / "figures").iterdir()} == FIGURES
     config = json.loads((path / "config.json").read_text())
     assert config["experiment"] == "mountain-car"

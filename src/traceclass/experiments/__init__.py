@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from traceclass.experiments import mountain_car, prior_draws, theory
+from traceclass.experiments.base import Chains as Chains
 from traceclass.experiments.base import Config as Config
 from traceclass.experiments.base import Experiment as Experiment
 from traceclass.experiments.base import Result as Result

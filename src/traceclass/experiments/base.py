@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pydantic
 import xarray as xr
+
+from traceclass.sampling.until import Until
 
 
 class Config(pydantic.BaseModel):
@@ -34,16 +37,27 @@ class Result(NamedTuple):
     arrays: xr.Dataset
 
 
+class Chains(NamedTuple):
+    """How an experiment is to run its chains: arguments of `tc.sample` that change no draw."""
+
+    progress: bool = True
+    store: Path | None = None
+    resume: bool = False
+    force: bool = False
+    until: Until | None = None
+
+
 @dataclasses.dataclass(frozen=True)
 class Experiment:
     """A named experiment with its presets.
 
     `build` makes the problem from a configuration, cheaply, and raises ValueError or TypeError if
-    the settings make no sense; `run` does the work.
+    the settings make no sense; `run` does the work, with chains (if `has_chains`) as told.
     """
 
     name: str
     summary: str
     presets: Mapping[str, Config]
     build: Callable[[Any], Any]
-    run: Callable[[Any, Any, bool], Result]
+    run: Callable[[Any, Any, Chains], Result]
+    has_chains: bool = False

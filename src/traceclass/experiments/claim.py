@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-LOCK = ".lock"
+from traceclass.sampling.files import StoreError, WriteError, locked, read_json
+
+LOCK, CHAIN, UNFINISHED = ".lock", "chain", "unfinished"
 FILES = ("config.json", "versions.json", "results.json", "trace.nc", "arrays.nc", "report.html")
-ENTRIES = frozenset((*FILES, "figures"))
+ENTRIES = frozenset((*FILES, "figures", CHAIN))
 
 
 class DirectoryError(Exception):
@@ -18,24 +20,23 @@ class DirectoryError(Exception):
 
 
 @contextmanager
-def claimed(path: Path, *, overwrite: bool) -> Iterator[None]:
-    """Hold `path` for one run: made if it is not there, locked, and empty or to be overwritten.
+def claimed(path: Path, *, overwrite: bool = False, resume: bool = False) -> Iterator[None]:
+    """Hold `path` for one run: made if it is not there, locked, and empty or to be written to.
 
     Another run on the same place is refused while this one lasts; the lock dies with the process.
-    If the block fails, what was made here is taken away again.
+    If the block fails before a chain has begun, what was made here is taken away again.
     """
     made: list[Path] = []
     try:
         if path.is_symlink() or (path.exists() and not path.is_dir()):
             raise DirectoryError(f"{path} is not a directory; choose another --out.")
         _make(path, made)
-        with (path / LOCK).open("w") as lock:
-            _lock(lock, path)
-            try:
-                _check_content(path, overwrite=overwrite)
+        with locked(path / LOCK) as held:
+            if not held:
+                raise DirectoryError(f"another run is being written to {path}; wait for it.")
+            _check_content(path, overwrite=overwrite, resume=resume)
+            with _undone_if_refused(path):
                 yield
-            finally:
-                (path / LOCK).unlink(missing_ok=True)
     except OSError as error:
         raise DirectoryError(
             f"cannot write to {path} ({error.strerror or error}); choose another --out."
@@ -46,37 +47,63 @@ def claimed(path: Path, *, overwrite: bool) -> Iterator[None]:
                 folder.rmdir()
 
 
+@contextmanager
+def _undone_if_refused(path: Path) -> Iterator[None]:
+    """Leave the description of the run as it was, if the new one was refused before any work."""
+    folder = path / UNFINISHED
+    before = (folder / "config.json").read_bytes() if folder.exists() else None
+    try:
+        yield
+    except BaseException as error:
+        was_working = isinstance(error, (KeyboardInterrupt, WriteError))
+        if not (was_working and chain_of(path).exists()):
+            if before is not None:
+                (folder / "config.json").write_bytes(before)
+            elif not (folder / CHAIN).exists():
+                shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
 def _make(path: Path, made: list[Path]) -> None:
     for folder in (*reversed(path.parents), path):
         if not folder.exists():
-            folder.mkdir()
-            made.append(folder)
+            with suppress(FileExistsError):  # another process was faster
+                folder.mkdir()
+                made.append(folder)
 
 
-def _lock(lock: object, path: Path) -> None:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # pyright: ignore[reportArgumentType]
-    except BlockingIOError as error:
-        raise DirectoryError(f"another run is being written to {path}; wait for it.") from error
-
-
-def _check_content(path: Path, *, overwrite: bool) -> None:
+def _check_content(path: Path, *, overwrite: bool, resume: bool) -> None:
     present = {entry.name for entry in path.iterdir()} - {LOCK}
     if not present:
         return
-    if not (present <= ENTRIES and _is_config_of_a_run(path / "config.json")):
+    is_run = present <= ENTRIES | {UNFINISHED} and described(path) is not None
+    if not is_run or any((path / name).is_symlink() for name in present):
         raise DirectoryError(
             f"{path} holds something that is not a run; it is left as it is. Choose another --out."
         )
-    if not overwrite:
+    if overwrite:
+        shutil.rmtree(path / UNFINISHED, ignore_errors=True)
+    elif not resume:
+        what = "an unfinished run" if UNFINISHED in present else "a run"
         raise DirectoryError(
-            f"{path} already holds a run; choose another --out, or replace it with --overwrite."
+            f"{path} already holds {what}; go on with it by --resume, choose another --out, or "
+            "replace it with --overwrite."
         )
 
 
-def _is_config_of_a_run(path: Path) -> bool:
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(config, dict) and {"experiment", "preset", "settings"} <= config.keys()
+def described(path: Path) -> dict[str, Any] | None:
+    """The experiment, preset and settings of the run in `path`, of the unfinished one first."""
+    for file in (path / UNFINISHED / "config.json", path / "config.json"):
+        try:
+            config = read_json(file)
+        except StoreError:
+            continue
+        if isinstance(config, dict) and {"experiment", "preset", "settings"} <= config.keys():
+            return config
+    return None
+
+
+def chain_of(path: Path) -> Path:
+    """Where the chain of the run in `path` is: its store, or that of the unfinished run."""
+    finished, unfinished = path / CHAIN, path / UNFINISHED / CHAIN
+    return unfinished if unfinished.exists() or not finished.exists() else finished

@@ -6,6 +6,9 @@ results.json   the numbers
 trace.nc       the recorded draws, as ArviZ reads them
 arrays.nc      what else the figures need
 figures/, report.html   drawn from the files above
+chain/         the run store, from which the chain can be resumed
+
+Until all of it is there, config.json and chain/ are in unfinished/.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ import xarray as xr
 
 import traceclass
 from traceclass.experiments.base import Config, Experiment, Result
-from traceclass.experiments.claim import ENTRIES, DirectoryError
+from traceclass.experiments.claim import CHAIN, ENTRIES, UNFINISHED, DirectoryError, chain_of
+from traceclass.sampling.files import StoreError, WriteError, read_json
 
 _LIBRARIES = ("jax", "jaxlib", "blackjax", "equinox", "numpy", "scipy", "arviz-stats", "xarray")
 
@@ -41,37 +45,52 @@ class StoredRun(NamedTuple):
     arrays: xr.Dataset
 
 
-def write_run(
-    path: Path,
-    experiment: Experiment,
-    preset: str,
-    config: Config,
-    result: Result,
-    render: Callable[[Path], None],
-) -> None:
-    """Write all files of a run into a claimed directory, in place of an older run.
+def begin_run(
+    path: Path, experiment: Experiment, preset: str, config: Config, *, resume: bool
+) -> Path:
+    """Say what is being run in a claimed directory, and where its chain is to be stored."""
+    (path / UNFINISHED).mkdir(exist_ok=True)
+    described = {"experiment": experiment.name, "preset": preset}
+    _write_json(path / UNFINISHED / "config.json", described | {"settings": config.model_dump()})
+    return chain_of(path) if resume else path / UNFINISHED / CHAIN
+
+
+def write_run(path: Path, result: Result, render: Callable[[Path], None]) -> None:
+    """Write all files of a run that was begun, in place of an older run.
 
     They are made in a folder inside it and moved at the end, the older ones out of the way first
     and deleted last: at no moment is a whole run missing. `render` draws figures and page into a
     directory that already holds the data files.
     """
-    with tempfile.TemporaryDirectory(dir=path, prefix=".new-") as temporary:
+    try:
+        _write_run(path, result, render)
+    except OSError as error:
+        raise WriteError(
+            f"cannot write the results to {path} ({error.strerror or error}). The chain is kept: "
+            "make room, then go on with --resume."
+        ) from error
+
+
+def _write_run(path: Path, result: Result, render: Callable[[Path], None]) -> None:
+    with tempfile.TemporaryDirectory(dir=path / UNFINISHED, prefix=".new-") as temporary:
         new, old = Path(temporary) / "new", Path(temporary) / "old"
         new.mkdir()
         old.mkdir()
-        described = {"experiment": experiment.name, "preset": preset}
-        _write_json(new / "config.json", described | {"settings": config.model_dump()})
+        shutil.copyfile(path / UNFINISHED / "config.json", new / "config.json")
         _write_json(new / "versions.json", versions())
         _write_json(new / "results.json", result.numbers)
         if result.trace is not None:
             result.trace.to_netcdf(new / "trace.nc", engine="h5netcdf")
         result.arrays.to_netcdf(new / "arrays.nc", engine="h5netcdf")
         render(new)
+        if (path / UNFINISHED / CHAIN).exists():
+            (path / UNFINISHED / CHAIN).rename(new / CHAIN)
         for name in sorted(ENTRIES):
-            if (path / name).exists():
+            if (path / name).exists() and (name != CHAIN or (new / CHAIN).exists()):
                 (path / name).rename(old / name)
         for entry in sorted(new.iterdir()):
             entry.rename(path / entry.name)
+    shutil.rmtree(path / UNFINISHED)
 
 
 def read_run(path: Path) -> StoredRun:
@@ -88,19 +107,48 @@ def read_run(path: Path) -> StoredRun:
     try:
         return StoredRun(
             path,
-            json.loads((path / "config.json").read_text(encoding="utf-8")),
-            json.loads((path / "versions.json").read_text(encoding="utf-8")),
-            json.loads((path / "results.json").read_text(encoding="utf-8")),
+            read_json(path / "config.json"),
+            read_json(path / "versions.json"),
+            read_json(path / "results.json"),
             _read_trace(path / "trace.nc"),
-            xr.load_dataset(path / "arrays.nc", engine="h5netcdf"),
+            _read_arrays(path / "arrays.nc"),
         )
-    except (ValueError, OSError, KeyError) as error:
+    except (StoreError, ValueError, OSError, KeyError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         raise DirectoryError(f"{path} cannot be read: {reason}") from error
 
 
 def _read_trace(path: Path) -> xr.DataTree | None:
-    return xr.load_datatree(path, engine="h5netcdf") if path.is_file() else None
+    if not path.is_file():
+        return None
+    _check_claims(path)
+    return xr.load_datatree(path, engine="h5netcdf")
+
+
+def _read_arrays(path: Path) -> xr.Dataset:
+    _check_claims(path)
+    return xr.load_dataset(path, engine="h5netcdf")
+
+
+def _check_claims(path: Path) -> None:
+    """Refuse a netCDF file that unfolds to much more than its size; ours are not compressed."""
+    import h5py
+
+    claimed = 0
+
+    def add(_: str, item: Any) -> None:
+        nonlocal claimed
+        claimed += item.nbytes if isinstance(item, h5py.Dataset) else 0
+
+    with h5py.File(path, "r") as file:
+        if any(
+            isinstance(file.get(name, getlink=True), (h5py.ExternalLink, h5py.SoftLink))
+            for name in file
+        ):
+            raise ValueError(f"{path.name} links to other files.")
+        file.visititems(add)
+    if claimed > 4 * path.stat().st_size + 2**20:
+        raise ValueError(f"{path.name} claims {claimed} bytes, far more than the file has.")
 
 
 def versions() -> dict[str, Any]:

@@ -15,7 +15,7 @@ from jaxtyping import Array, Key
 from traceclass import control
 from traceclass.control import mountain_car as car
 from traceclass.control.policies import Policy, successor_values
-from traceclass.experiments.base import Config, Experiment, Result
+from traceclass.experiments.base import Chains, Config, Experiment, Result
 from traceclass.kernels import pcn
 from traceclass.likelihoods import ActionChoice
 from traceclass.posterior import Posterior
@@ -87,7 +87,7 @@ def build(config: MountainCarConfig) -> Problem:
     return Problem(demonstrations, Posterior(prior, likelihood))
 
 
-def run(problem: Problem, config: MountainCarConfig, progress: bool) -> Result:
+def run(problem: Problem, config: MountainCarConfig, chains: Chains) -> Result:
     """Sample the posterior, drive the car by it, and gather what the report shows."""
     began = time.perf_counter()
     prior = problem.posterior.prior
@@ -122,7 +122,7 @@ def run(problem: Problem, config: MountainCarConfig, progress: bool) -> Result:
         seed=config.seed,
         record={"value_difference": value_difference},
         moments={"surface": surface, "chosen": chosen},
-        progress=progress,
+        **chains._asdict(),
     )
     rollouts = _drive(problem, posterior_run, config)
     numbers = {
@@ -255,4 +255,5 @@ EXPERIMENT = Experiment(
     },
     build=build,
     run=run,
+    has_chains=True,
 )

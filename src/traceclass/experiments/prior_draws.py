@@ -10,7 +10,7 @@ import numpy as np
 import pydantic
 import xarray as xr
 
-from traceclass.experiments.base import Config, Experiment, Result
+from traceclass.experiments.base import Chains, Config, Experiment, Result
 from traceclass.priors import FourierSeries, Prior, TraceClassNetwork
 
 # Fig. KL_prior: variances (k1^2 + k2^2)^-alpha; FourierSeries writes the exponent as alpha/2.
@@ -60,9 +60,9 @@ def build(config: PriorDrawsConfig) -> Problem:
     return Problem(kl, networks)
 
 
-def run(problem: Problem, config: PriorDrawsConfig, progress: bool) -> Result:
+def run(problem: Problem, config: PriorDrawsConfig, chains: Chains) -> Result:
     """One draw a panel, from the same random numbers, so that only the setting differs."""
-    del progress
+    del chains
     key = jax.random.key(config.seed)
     side = np.linspace(0.0, 1.0, config.grid)
     square = np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1).reshape(-1, 2)

@@ -14,7 +14,7 @@ from jaxtyping import Array
 
 from traceclass import theory
 from traceclass.control import mountain_car as car
-from traceclass.experiments.base import Config, Experiment, Result
+from traceclass.experiments.base import Chains, Config, Experiment, Result
 from traceclass.likelihoods import ActionChoice, GaussianRegression
 from traceclass.posterior import Posterior
 from traceclass.priors import FourierSeries, IidNetwork, Prior, TraceClassNetwork, scale_to_box
@@ -64,9 +64,9 @@ def build(config: TheoryConfig) -> Problem:
     return Problem(likelihood)
 
 
-def run(problem: Problem, config: TheoryConfig, progress: bool) -> Result:
+def run(problem: Problem, config: TheoryConfig, chains: Chains) -> Result:
     """Every sum of the theory over the widths, with Monte Carlo beside its bound."""
-    del progress
+    del chains
     key = jax.random.key(config.seed)
     bounds = [_bounds(_trace_class(config, n), key, config.num_draws) for n in config.widths]
     # The gradient holds a second copy of the position, so the widest network is left to the bounds.

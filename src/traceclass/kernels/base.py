@@ -201,7 +201,9 @@ def sampling_algorithm(init: Callable[..., Any], step: Callable[..., Any]) -> An
     BlackJAX is imported here and not above: importing it computes something, after which JAX can
     no longer be told how many devices to make (`tc.use_cpu_devices`).
     """
-    from blackjax.base import SamplingAlgorithm
+    # Nor is what it computes to become a part of the program that is being traced.
+    with jax.ensure_compile_time_eval():
+        from blackjax.base import SamplingAlgorithm
 
     return SamplingAlgorithm(init, step)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import matplotlib
 from matplotlib.figure import Figure
+
+from traceclass.sampling.files import write_file
 
 # Okabe & Ito's palette: told apart by readers with any colour vision, and in grey.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6b6b6b"
@@ -34,4 +37,6 @@ def figure(path: Path, width: float, height: float) -> Iterator[Figure]:
         canvas = Figure(figsize=(width, height), layout="constrained")
         yield canvas
         path.parent.mkdir(parents=True, exist_ok=True)
-        canvas.savefig(path, dpi=150)
+        drawn = io.BytesIO()
+        canvas.savefig(drawn, dpi=150, format="png")
+        write_file(path, [drawn.getbuffer()])

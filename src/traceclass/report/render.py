@@ -10,6 +10,7 @@ from traceclass.experiments.claim import DirectoryError
 from traceclass.experiments.directory import StoredRun, read_run
 from traceclass.report import mountain_car, prior_draws, theory
 from traceclass.report.page import Table, html_page
+from traceclass.sampling.files import write_file
 
 # Each of these modules has sections(), main_table() and headline().
 _REPORTS: Mapping[str, ModuleType] = MappingProxyType(
@@ -20,6 +21,8 @@ _REPORTS: Mapping[str, ModuleType] = MappingProxyType(
 def render(path: Path) -> None:
     """Draw figures/ and report.html of the run directory `path` anew."""
     stored = read_run(path)
+    if (path / "figures").is_symlink():
+        raise DirectoryError(f"{path / 'figures'} is a link; figures are not written through it.")
     try:
         _draw(path, stored)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, OSError) as error:
@@ -42,7 +45,7 @@ def _draw(path: Path, stored: StoredRun) -> None:
         stored.config,
         stored.versions,
     )
-    (path / "report.html").write_text(page, encoding="utf-8")
+    write_file(path / "report.html", [page.encode()])
 
 
 def terminal_summary(path: Path) -> tuple[Table, str, list[str]]:

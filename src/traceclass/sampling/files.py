@@ -193,9 +193,10 @@ def _opened(path: Path) -> Iterator[Any]:
         descriptor = os.open(path, _READ_ONLY)
     except OSError as error:
         raise StoreError(f"{path} cannot be read ({error.strerror}).") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise StoreError(f"{path} is not a plain file.")
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise StoreError(f"{path} is not a plain file.")
         try:
             yield file
         except OSError as error:
@@ -269,24 +270,35 @@ def flush_directory(path: Path) -> None:
 def locked(path: Path) -> Iterator[bool]:
     """Try to hold the lock file `path`; False if another process does. It is freed on death.
 
-    The file stays: were it deleted, a process that waits for the old one and a process that makes
-    a new one could both go on.
+    The file is deleted at the end, while it is held. So whoever gets a lock looks whether it is
+    that of the file now there: on a deleted one it means nothing.
     """
+    # Again, because whoever asks `is_locked` holds it for an instant.
+    attempts = (_try_lock(path, pause) for pause in (0.0, 0.02, 0.1))
+    descriptor = next((held for held in attempts if held is not None), None)
+    try:
+        yield descriptor is not None
+    finally:
+        if descriptor is not None:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            os.close(descriptor)
+
+
+def _try_lock(path: Path, pause: float) -> int | None:
+    time.sleep(pause)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
-        # Again, because whoever asks `is_locked` holds it for an instant.
-        yield any(_try_lock(descriptor, pause) for pause in (0.0, 0.02, 0.1))
-    finally:
-        os.close(descriptor)
-
-
-def _try_lock(descriptor: int, pause: float) -> bool:
-    time.sleep(pause)
-    try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        if os.path.samestat(os.fstat(descriptor), path.lstat()):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
 
 
 def is_locked(path: Path) -> bool:
@@ -296,6 +308,9 @@ def is_locked(path: Path) -> bool:
     except OSError:
         return False
     try:
-        return not _try_lock(descriptor, 0.0)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
     finally:
         os.close(descriptor)
+    return False

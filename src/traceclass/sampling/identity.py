@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -82,21 +82,45 @@ def _digests(function: Callable, *arguments: Any) -> tuple[str, str]:
     """Of the program that a function is, and of the arrays it holds."""
     # Wrapped, because JAX compares what it traces and modules that hold arrays cannot be.
     traced = jax.make_jaxpr(lambda *given: function(*given))(*arguments)
-    program = hashlib.sha256(_ADDRESS.sub("", str(traced)).encode())
-    arrays = hashlib.sha256()
-    for constant in _constants(traced):
-        arrays.update(_bytes(np.asarray(constant)))
+    program, arrays = hashlib.sha256(), hashlib.sha256()
+    _add(traced, program, arrays)
     return _short(program), _short(arrays)
 
 
-def _constants(traced: Any) -> Iterator[Any]:
-    """The arrays of a closed jaxpr and of those inside it."""
-    yield from traced.consts
-    for equation in traced.jaxpr.eqns:
-        for value in equation.params.values():
-            for inner in value if isinstance(value, (tuple, list)) else (value,):
-                if hasattr(inner, "consts") and hasattr(inner, "jaxpr"):
-                    yield from _constants(inner)
+def _add(traced: Any, program: Any, arrays: Any) -> None:
+    """Take a jaxpr into the checksums: its equations, and the arrays it and those inside it hold.
+
+    Not as JAX prints it: what it prints once and refers to depends on what is in its caches.
+    """
+    for constant in getattr(traced, "consts", ()):
+        arrays.update(_bytes(np.asarray(constant)))
+    jaxpr = getattr(traced, "jaxpr", traced)
+    numbers: dict[Any, int] = {}
+
+    def name(variable: Any) -> str:
+        if hasattr(variable, "val"):  # a literal
+            return f"{variable.aval} {np.asarray(variable.val).tolist()!r}"
+        return f"{variable.aval} {numbers.setdefault(variable, len(numbers))}"
+
+    def add(words: Any) -> None:
+        program.update(f"{words}\n".encode())
+
+    add([name(variable) for variable in (*jaxpr.constvars, *jaxpr.invars)])
+    for equation in jaxpr.eqns:
+        add(equation.primitive.name)
+        add([name(variable) for variable in (*equation.invars, *equation.outvars)])
+        for key, value in sorted(equation.params.items()):
+            add(key)
+            for part in value if isinstance(value, (tuple, list)) else (value,):
+                if hasattr(part, "jaxpr") or hasattr(part, "eqns"):
+                    _add(part, program, arrays)
+                elif callable(part):
+                    add(getattr(part, "__qualname__", type(part).__qualname__))
+                elif hasattr(part, "dtype") and hasattr(part, "shape"):
+                    arrays.update(_bytes(np.asarray(part)))
+                else:
+                    add(_ADDRESS.sub("", repr(part)))
+    add([name(variable) for variable in jaxpr.outvars])
 
 
 def _bytes(array: np.ndarray) -> bytes:

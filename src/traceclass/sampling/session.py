@@ -138,6 +138,12 @@ class Session:
         }
 
     def _begin(self, positions: Any) -> None:
+        if self.store is not None and self.store.contents.damage is not None:
+            warnings.warn(
+                f"{self.store.contents.damage} It was set aside; the run goes on from draw "
+                f"{self.store.contents.num_draws}.",
+                stacklevel=2,
+            )
         if self.store is not None and self.store.contents.chunks:
             self._take_up(self.store)
             return
@@ -164,12 +170,6 @@ class Session:
 
     def _take_up(self, store: Store) -> None:
         """Begin where the last chunk ended."""
-        if store.contents.damage is not None:
-            warnings.warn(
-                f"{store.contents.damage} It was set aside; the run goes on from draw "
-                f"{store.contents.num_draws}.",
-                stacklevel=2,
-            )
         meta, arrays = store.contents.last()
         self.warmup_done, self.draws_done = meta["warmup_done"], store.contents.num_draws
         self.tuning = [dict(tuning) for tuning in meta["description"]["tunings"]]

@@ -79,7 +79,15 @@ class Manifest(NamedTuple):
     @property
     def tag(self) -> str:
         """A name of the run that its chunks carry."""
-        return hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()
+        return _sha256(self.identity)
+
+    @property
+    def checksum(self) -> str:
+        return _sha256(self._asdict())
+
+
+def _sha256(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 class StoredDraws(Mapping[str, np.ndarray]):
@@ -197,7 +205,7 @@ def _claimed(path: Path, identity: Identity, *, resume: bool, force: bool) -> Ma
                 "it is. Choose another place."
             )
         manifest = Manifest(identity, [])
-        write_json(path / MANIFEST, manifest._asdict())
+        _write_manifest(path, manifest)
         return manifest
     if not resume:
         raise StoreError(f"{path} already holds a run; go on with it by resume, or choose another.")
@@ -213,8 +221,12 @@ def _claimed(path: Path, identity: Identity, *, resume: bool, force: bool) -> Ma
         chunks = len(contents_of(path, manifest).chunks)
         forced = {"time": now, "after_chunks": chunks, "differences": unlike}
         manifest = manifest._replace(forced=[*manifest.forced, forced])
-        write_json(path / MANIFEST, manifest._asdict())
+        _write_manifest(path, manifest)
     return manifest
+
+
+def _write_manifest(path: Path, manifest: Manifest) -> None:
+    write_json(path / MANIFEST, manifest._asdict() | {"sha256": manifest.checksum})
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -226,8 +238,11 @@ def read_manifest(path: Path) -> Manifest:
     content = read_json(path / MANIFEST)
     try:
         manifest = Manifest(dict(content["identity"]), list(content["forced"]))
+        checksum = content["sha256"]
     except (TypeError, KeyError, ValueError) as error:
         raise DamagedFileError(f"{path / MANIFEST} is damaged: it lacks {error}.") from error
+    if checksum != manifest.checksum:
+        raise DamagedFileError(f"{path / MANIFEST} is damaged: its checksum is another.")
     return manifest
 
 

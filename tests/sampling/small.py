@@ -1,0 +1,79 @@
+"""A small run that uses every part of the store; as a program, one that dies when it is told to.
+
+    python small.py DIRECTORY [CALL NUMBER]
+
+goes on with the run in DIRECTORY and prints the checksum of its draws; with a CALL (write, fsync or
+rename) it kills itself at the NUMBER-th of these, as `kill -9` would.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import traceclass as tc
+
+NUM_WARMUP, NUM_SAMPLES = 400, 120
+
+
+def posterior(shift: float = 0.0, noise: float = 0.3) -> tc.Posterior:
+    x = np.linspace(0, 1, 6)[:, None]
+    prior = tc.TraceClassNetwork(num_inputs=1, widths=(4,))
+    return tc.Posterior(prior, tc.GaussianRegression(x, np.sin(4 * x[:, 0]) + shift, noise=noise))
+
+
+def sampled(
+    store: Path | None = None, target: tc.Posterior | None = None, **changes: Any
+) -> tc.Run:
+    """Two moves, one of them with kicks; recorded values, running moments, thinned positions."""
+    target = posterior() if target is None else target
+    ends = target.prior.at(np.array([[0.0], [1.0]]))
+    arguments: dict[str, Any] = {
+        "num_chains": 2,
+        "num_warmup": NUM_WARMUP,
+        "num_samples": NUM_SAMPLES,
+        "record": {"ends": ends},
+        "moments": {"ends": ends},
+        "store_positions": 3,
+        "chunk_size": 40,
+        "store": store,
+        "progress": False,
+    }
+    kernel = changes.pop("kernel", tc.cycle(tc.hmc, tc.node_swap))
+    return tc.sample(target, kernel, **(arguments | changes))
+
+
+def die_at(call: str, number: int) -> None:
+    """Have the process killed at the `number`-th `os.<call>` on a file of a store."""
+    real, calls = getattr(os, call), 0
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*arguments)
+
+    setattr(os, call, counted)
+
+
+def main() -> None:
+    tc.use_cpu_devices(int(os.environ.get("DEVICES", "2")))
+    cache = os.environ.get("JAX_CACHE")
+    if cache:
+        jax.config.update("jax_compilation_cache_dir", cache)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    if len(sys.argv) > 2:
+        die_at(sys.argv[2], int(sys.argv[3]))
+    run = sampled(Path(sys.argv[1]), resume=True, chunk_size=int(os.environ.get("CHUNK", "40")))
+    sys.stdout.write(run.sha256() + "\n")
+
+
+if __name__ == "__main__":
+    main()

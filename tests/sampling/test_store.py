@@ -1,0 +1,499 @@
+"""The run store: the same draws whatever happens, and nothing lost, mixed up or let in."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small import NUM_SAMPLES, posterior, sampled
+
+import traceclass as tc
+from traceclass.sampling.files import WriteError, read_header
+from traceclass.sampling.opening import run_status
+from traceclass.sampling.store import Manifest, Store, opened_for_writing
+
+# One worker for this file: its tests compare with the same uninterrupted run.
+pytestmark = pytest.mark.xdist_group("store")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> tuple[Path, str]:
+    path = tmp_path_factory.mktemp("undisturbed") / "run"
+    return path, sampled(path).sha256()
+
+
+@pytest.fixture
+def copy(undisturbed, tmp_path) -> Path:
+    shutil.copytree(undisturbed[0], tmp_path / "run")
+    return tmp_path / "run"
+
+
+def chunks(path: Path) -> list[Path]:
+    return sorted(path.glob("chunk-*.tc"))
+
+
+@contextlib.contextmanager
+def stopped_after(commits: int):
+    """A run that loses all that was not committed."""
+    real = Store.commit
+
+    def commit(self, *arguments):
+        if len(self.contents.chunks) == commits:
+            raise InterruptedError("stopped by the test")
+        real(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Store, "commit", commit)
+        with pytest.raises(WriteError, match="stopped by the test"):
+            yield
+
+
+def test_a_stored_run_is_the_same_run(undisturbed):
+    path, checksum = undisturbed
+    memory = sampled(None)
+    assert memory.sha256() == checksum
+    stored = tc.open_run(path)
+    assert stored.sha256() == checksum
+    assert stored.num_samples == NUM_SAMPLES
+    assert set(stored.draws) == {"log_likelihood", "ends"}
+    assert stored.positions is not None
+    assert stored.positions.shape == (2, NUM_SAMPLES / 3, posterior().prior.num_coordinates)
+    assert stored.tuning == memory.tuning
+    assert stored.acceptance_rate == memory.acceptance_rate
+    np.testing.assert_array_equal(stored.moments("ends"), memory.moments("ends"))
+    assert "ess_bulk" in str(stored.summary())
+
+
+def test_thinned_positions_are_those_of_every_third_draw():
+    every = sampled(None, store_positions=True).positions
+    third = sampled(None, chunk_size=7).positions
+    assert every is not None
+    np.testing.assert_array_equal(third, every[:, ::3])
+    assert sampled(None, store_positions=False).positions is None
+
+
+@pytest.mark.parametrize("chunk_size", [1, 50, 200, 600])
+def test_draws_do_not_depend_on_chunks(chunk_size, undisturbed, tmp_path):
+    run = sampled(tmp_path / "run", chunk_size=chunk_size)
+    assert run.sha256() == undisturbed[1]
+
+
+def in_a_process(path: Path, *arguments: object, **environment: object) -> str:
+    """The checksum that `small.py` prints, or "" if it was killed."""
+    answer = subprocess.run(
+        [sys.executable, str(Path(__file__).parent / "small.py"), str(path), *map(str, arguments)],
+        env=os.environ | {"JAX_CACHE": str(jax.config.jax_compilation_cache_dir)}
+        | {name: str(value) for name, value in environment.items()},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert answer.returncode in (0, -signal.SIGKILL), answer.stderr
+    return answer.stdout.strip()
+
+
+def test_draws_do_not_depend_on_devices(undisturbed, tmp_path):
+    assert in_a_process(tmp_path / "run", DEVICES=1) == undisturbed[1]
+
+
+# In warm-up there is a commit a window, each of several writes; then three with draws.
+@pytest.mark.parametrize(("call", "number"), [("write", 4), ("fsync", 21), ("rename", 14)])
+def test_a_killed_run_goes_on_to_the_same_draws(call, number, undisturbed, tmp_path):
+    path = tmp_path / "run"
+    assert in_a_process(path, call, number) == ""
+    before = len(chunks(path))
+    assert before < len(chunks(undisturbed[0]))
+    assert in_a_process(path) == undisturbed[1]
+    assert len(chunks(path)) == len(chunks(undisturbed[0]))
+
+
+@pytest.mark.long
+def test_fifty_kills(undisturbed, tmp_path, count_as):
+    """kill -9 at 50 random moments of one run after another: by the clock, and in the writes."""
+    count_as("runs killed 50 times end in the same draws")
+    rng = np.random.default_rng(0)
+    kills = runs = 0
+    while kills < 50:
+        path = tmp_path / f"run-{runs}"
+        runs += 1
+        while True:
+            before = len(chunks(path))
+            if kills % 3 == 0:
+                call = rng.choice(["write", "fsync", "rename"])
+                killed = in_a_process(path, call, int(rng.integers(1, 60)), CHUNK=10) == ""
+            else:
+                killed = _killed_by_the_clock(path, float(rng.uniform(2.0, 6.0)))
+            assert len(chunks(path)) >= before
+            kills += killed
+            if not killed:
+                break
+        assert in_a_process(path, CHUNK=10) == undisturbed[1]
+    assert kills >= 50
+
+
+def _killed_by_the_clock(path: Path, seconds: float) -> bool:
+    program = subprocess.Popen(
+        [sys.executable, str(Path(__file__).parent / "small.py"), str(path)],
+        env=os.environ | {"CHUNK": "1", "JAX_CACHE": str(jax.config.jax_compilation_cache_dir)},
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        program.wait(seconds)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        program.wait()
+        return True
+    return False
+
+
+@pytest.mark.parametrize("commits", [0, 1, 9, 17, 33])
+def test_a_stopped_run_goes_on_to_the_same_draws(commits, undisturbed, tmp_path):
+    with stopped_after(commits):
+        sampled(tmp_path / "run")
+    assert len(chunks(tmp_path / "run")) == commits
+    assert sampled(tmp_path / "run", resume=True).sha256() == undisturbed[1]
+
+
+def test_annealing_is_resumed(tmp_path):
+    """From a hopeless start, stopped while the likelihood is raised to a power below one."""
+    hopeless = posterior(shift=100.0, noise=0.05)
+    whole = sampled(tmp_path / "whole", hopeless)
+    for commits in (1, 3, 8):
+        with stopped_after(commits):
+            sampled(tmp_path / f"run-{commits}", hopeless)
+        header = read_header(chunks(tmp_path / f"run-{commits}")[-1])
+        assert (header.meta["inverse_temperature"] < 1) == (commits < 8)
+        again = sampled(tmp_path / f"run-{commits}", hopeless, resume=True)
+        assert again.sha256() == whole.sha256()
+
+
+def test_kernels_of_others_are_resumed(tmp_path):
+    """MCLMC keeps a momentum that no position tells of."""
+
+    def mclmc(target, step_size):
+        import blackjax
+
+        return blackjax.mclmc(target.logdensity, 1.0, step_size)
+
+    settings = {"kernel": mclmc, "step_size": 0.1, "num_warmup": 0}
+    whole = sampled(None, **settings)
+    with stopped_after(2):
+        sampled(tmp_path / "run", **settings)
+    assert sampled(tmp_path / "run", resume=True, **settings).sha256() == whole.sha256()
+
+
+def test_a_finished_run_is_extended(undisturbed, copy):
+    longer = sampled(copy, num_samples=200, resume=True)
+    assert longer.num_samples == 200
+    assert longer.sha256() == sampled(None, num_samples=200).sha256()
+    np.testing.assert_array_equal(
+        longer.draws["ends"][:, :NUM_SAMPLES], tc.open_run(undisturbed[0]).draws["ends"]
+    )
+    again = sampled(copy, num_samples=50, resume=True)
+    assert again.num_samples == 200
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"seed": 1}, "seed 0 there, 1 here"),
+        ({"thin": 2}, "thin 1 there, 2 here"),
+        ({"num_warmup": 500}, "num_warmup 400 there, 500 here"),
+        ({"num_chains": 4}, "num_chains 2 there, 4 here"),
+        ({"kernel": tc.hmc}, "kernel cycle there, hmc here"),
+        ({"step_size": 0.1}, "step_size adapt there, 0.1 here"),
+        ({"store_positions": True}, "store_positions 3 there, 1 here"),
+        ({"record": {}}, "record 'ends'"),
+        ({"kernel": tc.cycle(tc.hmc.using(num_kicks=3), tc.node_swap)}, "kernel's program"),
+        ({"target": posterior(shift=1e-6)}, "data"),
+        ({"target": posterior(noise=0.31)}, "model"),
+        ({"record": {"ends": lambda z: jnp.sin(z[:2])}}, "record 'ends'"),
+        ({"initial_positions": np.ones((2, 13))}, "initial positions none there"),
+    ],
+)
+def test_another_run_is_refused_by_name(changes, words, undisturbed):
+    path = undisturbed[0]
+    before = {p.name: p.stat().st_mtime_ns for p in path.iterdir()}
+    with pytest.raises(tc.StoreError) as refused:
+        sampled(path, resume=True, **changes)
+    assert words in str(refused.value)
+    assert "there" in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert {p.name: p.stat().st_mtime_ns for p in path.iterdir()} == before
+
+
+@pytest.mark.parametrize(("key", "value"), [("JAX version", "0.1"), ("library format", 0)])
+def test_other_versions_are_refused_unless_forced(key, value, copy):
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["identity"][key] = value
+    with pytest.raises(tc.StoreError, match=r"manifest\.json is damaged"):
+        write_then_resume(copy, manifest)
+    manifest["sha256"] = Manifest(manifest["identity"], []).checksum
+    with pytest.raises(tc.StoreError, match=f"{key} {value} there"):
+        write_then_resume(copy, manifest)
+    for file in chunks(copy):  # whose tag is that of the manifest
+        file.unlink()
+    sampled(copy, resume=True, force=True)
+    forced = json.loads((copy / "manifest.json").read_text())["forced"]
+    assert [f"{key} {value} there" in f["differences"][0] for f in forced] == [True]
+    assert run_status(copy).forced == 1
+
+
+def write_then_resume(path: Path, manifest: dict) -> None:
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    sampled(path, resume=True)
+
+
+def test_a_run_is_not_written_over(undisturbed, tmp_path):
+    with pytest.raises(tc.StoreError, match="already holds a run; go on with it by resume"):
+        sampled(undisturbed[0])
+    (tmp_path / "thesis.tex").write_text("kept")
+    with pytest.raises(tc.StoreError, match=r"not a run \(e\.g\. 'thesis\.tex'\)"):
+        sampled(tmp_path, resume=True)
+    (tmp_path / "link").symlink_to(undisturbed[0])
+    with pytest.raises(tc.StoreError, match="is not a directory"):
+        sampled(tmp_path / "link", resume=True)
+    with pytest.raises(ValueError, match="pass store= too"):
+        sampled(None, resume=True)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "thesis.tex"]
+
+
+@pytest.mark.parametrize("number", [0, 5, -2, -1])
+@pytest.mark.parametrize("damage", ["flip", "cut", "delete", "swap"])
+def test_a_damaged_chunk_is_named_and_made_anew(number, damage, undisturbed, copy):
+    if damage in ("delete", "swap") and number == -1:
+        number = -3
+    file = chunks(copy)[number]
+    whole = file.read_bytes()
+    if damage == "flip":
+        file.write_bytes(whole[:-5] + bytes([whole[-5] ^ 16]) + whole[-4:])
+    elif damage == "cut":
+        file.write_bytes(whole[:-1])
+    elif damage == "swap":
+        shutil.copyfile(chunks(copy)[number + 1], file)
+    else:
+        file.unlink()
+    if number < 0 or damage != "flip":  # data of warm-up are read only to go on
+        with pytest.raises(tc.StoreError, match=file.name):
+            tc.open_run(copy).sha256()
+    with pytest.warns(UserWarning, match=f"{file.name}.*set aside"):
+        again = sampled(copy, resume=True)
+    assert again.sha256() == undisturbed[1]
+    assert tc.open_run(copy).sha256() == undisturbed[1]
+
+
+def test_two_hundred_damages_are_detected(undisturbed, tmp_path):
+    """Random bit flips and truncations anywhere in a store; each is named."""
+    path, _ = undisturbed
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        copy = tmp_path / "run"
+        shutil.copytree(path, copy)
+        file = rng.choice(np.array(sorted(copy.glob("*.*")), dtype=object))
+        whole = bytearray(file.read_bytes())
+        where = int(rng.integers(len(whole)))
+        if rng.uniform() < 0.7:
+            whole[where] ^= 1 << int(rng.integers(8))
+            file.write_bytes(whole)
+        else:
+            file.write_bytes(whole[:where])
+        assert file.name in noticed(copy, identity_in(path)), f"{file.name} at {where}"
+        shutil.rmtree(copy)
+
+
+def noticed(path: Path, identity: dict) -> str:
+    """What resuming a store finds wrong with it: an error, or chunks that it sets aside."""
+    try:
+        with opened_for_writing(path, identity, resume=True, force=False) as store:
+            return store.contents.damage or ""
+    except tc.StoreError as error:
+        return str(error)
+
+
+def identity_in(path: Path) -> dict:
+    return json.loads((path / "manifest.json").read_text())["identity"]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EIO])
+@pytest.mark.parametrize("call", ["write", "fsync", "rename"])
+def test_a_full_disk_stops_the_run_and_loses_nothing(code, call, undisturbed, tmp_path):
+    # A commit makes about eight writes, two flushes and one renaming.
+    after = {"write": 160, "fsync": 50, "rename": 25}[call]
+    with pytest.MonkeyPatch.context() as patched:
+        name = f"traceclass.sampling.files.os.{call}"
+        patched.setattr(name, refusing_after(after, getattr(os, call), code))
+        with pytest.raises(WriteError, match="go on with resume") as stopped:
+            sampled(tmp_path / "run")
+    assert "\n" not in str(stopped.value)
+    assert os.strerror(code) in str(stopped.value)
+    assert 0 < len(chunks(tmp_path / "run")) < len(chunks(undisturbed[0]))
+    assert sampled(tmp_path / "run", resume=True).sha256() == undisturbed[1]
+
+
+def refusing_after(number: int, real, code: int):
+    calls = 0
+
+    def refuse(*arguments):
+        nonlocal calls
+        calls += 1
+        if calls > number:
+            raise OSError(code, os.strerror(code))
+        return real(*arguments)
+
+    return refuse
+
+
+def test_a_run_that_would_not_fit_the_disk_is_not_begun(tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10_000))
+    with pytest.raises(ValueError, match="GiB are free"):
+        sampled(tmp_path / "run", num_samples=10_000)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_is_watched_while_it_goes_on(tmp_path):
+    path, seen, real = tmp_path / "run", [], Store.commit
+
+    def commit(self, *arguments):
+        real(self, *arguments)
+        seen.append(run_status(path))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Store, "commit", commit)
+        sampled(path)
+    assert all(status.is_running for status in seen)
+    assert seen[0].run is None
+    assert [s.num_draws for s in seen][-3:] == [40, 80, 120]
+    assert [s.is_finished for s in seen][-2:] == [False, True]
+    assert seen[-2].run.draws["ends"].shape == (2, 80, 2)
+    assert seen[-2].seconds_left > 0
+    after = run_status(path)
+    assert after.is_finished
+    assert not after.is_running
+
+
+def test_a_run_without_draws_cannot_be_opened(tmp_path):
+    with stopped_after(3):
+        sampled(tmp_path / "run")
+    with pytest.raises(tc.StoreError, match="no draws yet"):
+        tc.open_run(tmp_path / "run")
+    with pytest.raises(tc.StoreError, match="not the store of a run"):
+        tc.open_run(tmp_path)
+    with pytest.raises(tc.StoreError, match="not a directory"):
+        tc.open_run(tmp_path / "nowhere")
+
+
+def test_an_opened_run_predicts_if_it_is_given_the_posterior(undisturbed):
+    with pytest.raises(ValueError, match="posterior="):
+        tc.open_run(undisturbed[0]).predict([[0.5]])
+    mean, _, _ = tc.open_run(undisturbed[0], posterior()).predict([[0.5]])
+    assert np.isfinite(mean).all()
+
+
+def test_export_to_netcdf(undisturbed, tmp_path):
+    import xarray as xr
+
+    run = tc.open_run(undisturbed[0])
+    run.to_netcdf(tmp_path / "draws.nc")
+    tree = xr.load_datatree(tmp_path / "draws.nc", engine="h5netcdf")
+    np.testing.assert_array_equal(tree["posterior"]["ends"], run.draws["ends"])
+    assert [p.name for p in tmp_path.iterdir()] == ["draws.nc"]
+
+
+def test_ctrl_c_commits_and_says_how_to_go_on(undisturbed, tmp_path, capsys):
+    handlers = [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)]
+    for number, name in ((signal.SIGINT, "a"), (signal.SIGTERM, "b")):
+        with (
+            signalled_after(20, number),
+            pytest.raises(tc.Interrupted, match="resume goes on") as stopped,
+        ):
+            sampled(tmp_path / name)
+        assert stopped.value.signal_number == number
+        assert len(chunks(tmp_path / name)) == 21
+        assert "finishing the chunk" in capsys.readouterr().err
+        assert sampled(tmp_path / name, resume=True).sha256() == undisturbed[1]
+    assert [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)] == handlers
+
+
+def test_a_second_ctrl_c_stops_at_once(undisturbed, tmp_path):
+    real = Store.commit
+
+    def commit(self, *arguments):
+        if len(self.contents.chunks) == 30:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+        real(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Store, "commit", commit)
+        with pytest.raises(KeyboardInterrupt) as stopped:
+            sampled(tmp_path / "run")
+    assert not isinstance(stopped.value, tc.Interrupted)
+    assert len(chunks(tmp_path / "run")) == 30
+    assert sampled(tmp_path / "run", resume=True).sha256() == undisturbed[1]
+
+
+@contextlib.contextmanager
+def signalled_after(commits: int, number: int):
+    real = Store.commit
+
+    def commit(self, *arguments):
+        real(self, *arguments)
+        if len(self.contents.chunks) == commits:
+            os.kill(os.getpid(), number)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Store, "commit", commit)
+        yield
+
+
+def test_a_run_in_a_thread_leaves_signals_alone(undisturbed, tmp_path):
+    checksums = []
+    thread = threading.Thread(target=lambda: checksums.append(sampled(tmp_path / "run").sha256()))
+    thread.start()
+    thread.join()
+    assert checksums == [undisturbed[1]]
+
+
+def _start(path: Path, begin, answers, end) -> None:
+    begin.wait()
+    try:
+        with opened_for_writing(path, {"seed": 0}, resume=True, force=False):
+            answers.put(True)
+            end.wait()
+    except tc.StoreError:
+        answers.put(False)
+
+
+def test_of_a_hundred_starts_one_wins(tmp_path):
+    """And when the winner is killed, the next start is not blocked."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["traceclass.sampling.store"])
+    begin, end, answers = context.Event(), context.Event(), context.Queue()
+    starts = [
+        context.Process(target=_start, args=(tmp_path / "run", begin, answers, end))
+        for _ in range(100)
+    ]
+    for start in starts:
+        start.start()
+    begin.set()
+    won = [answers.get(timeout=60) for _ in starts]
+    assert sum(won) == 1
+    time.sleep(0.1)
+    for start in starts:
+        start.kill()
+        start.join()
+    with opened_for_writing(tmp_path / "run", {"seed": 0}, resume=True, force=False) as store:
+        assert store.contents.chunks == []
