@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import h5py
@@ -14,8 +19,10 @@ import pytest
 import xarray as xr
 from typer.testing import CliRunner
 
+import traceclass as tc
 from traceclass.cli import app
 from traceclass.experiments.claim import DirectoryError, claimed
+from traceclass.sampling.store import Store
 
 # One worker for this file: its tests share a finished run, which takes a while to make.
 pytestmark = pytest.mark.xdist_group("cli")
@@ -236,6 +243,175 @@ def test_a_single_stuck_chain_still_reports(traceclass, tmp_path):
     answer = traceclass("run", "mountain-car", *TINY, *changes, "--out", "run", cwd=tmp_path)
     assert answer.exit_code == 0, answer.stderr
     assert "warning: chain 0 never moved" in answer.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_says_how_to_go_on(number, traceclass, tmp_path):
+    """Exit code 130 or 143, one line that says how, and then the same trace; then more draws."""
+    words = ["run", "mountain-car", "--out", "run"]
+    once = traceclass("run", "mountain-car", "--out", "once", *TINY, cwd=tmp_path)
+    assert once.exit_code == 0, once.stderr
+    with signalled_at_a_commit(number):
+        answer = traceclass(*words, *TINY, cwd=tmp_path)
+    assert answer.exit_code == 128 + number, answer.stderr
+    check_stopped(answer.stderr, tmp_path)
+    answer = traceclass("status", "run", cwd=tmp_path)
+    assert "run: stopped; --resume goes on with it" in answer.stdout
+    answer = traceclass(*words, cwd=tmp_path)
+    assert answer.exit_code == 2
+    assert "already holds an unfinished run; go on with it by --resume" in answer.stderr
+    answer = traceclass(*words, "--resume", cwd=tmp_path)
+    assert answer.exit_code == 0, answer.stderr
+    assert draws_in(tmp_path / "run") == draws_in(tmp_path / "once")
+    if number == signal.SIGINT:
+        check_extension(traceclass, words, tmp_path)
+
+
+def check_stopped(stderr: str, folder: Path) -> None:
+    last = stderr.splitlines()[-1]
+    assert last.startswith("traceclass: stopped after ")
+    assert last.endswith("Go on with: traceclass run mountain-car --out run --resume")
+    assert {p.name for p in (folder / "run").iterdir()} == {"unfinished"}
+
+
+def check_extension(traceclass, words: list[str], folder: Path) -> None:
+    longer = traceclass(*words, "--resume", "--set", "num_samples=12", cwd=folder)
+    assert longer.exit_code == 0, longer.stderr
+    trace = xr.load_datatree(folder / "run" / "trace.nc", engine="h5netcdf")
+    assert trace["posterior"].sizes["draw"] == 12
+    status = traceclass("status", "run", cwd=folder)
+    assert "run: finished" in status.stdout
+    assert "draws: 12 of 12, 2 chains" in status.stdout
+    assert "value_difference: smallest ESS" in status.stdout
+    answer = traceclass("export", "run", "draws.nc", cwd=folder)
+    assert answer.exit_code == 0, answer.stderr
+    assert xr.load_datatree(folder / "draws.nc", engine="h5netcdf")["posterior"].equals(
+        trace["posterior"]
+    )
+
+
+@contextlib.contextmanager
+def signalled_at_a_commit(number: int):
+    """Once: a second signal would stop it at once."""
+    real = Store.commit
+
+    def commit(self, *arguments):
+        if not self.contents.chunks:
+            os.kill(os.getpid(), number)
+        real(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Store, "commit", commit)
+        # Due at every look, however short the run.
+        patched.setattr("traceclass.sampling.session.Session._is_due", lambda _: True)
+        yield
+
+
+@pytest.mark.long
+def test_ctrl_c_as_a_user_presses_it(tmp_path):
+    """In a process of its own, where clocks and words are odd, and its output goes to a pipe."""
+    program = subprocess.Popen(
+        [sys.executable, "-m", "traceclass.cli", "run", "mountain-car", "--out", "run"],
+        cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=os.environ | {"LC_ALL": "C", "TZ": "Asia/Kathmandu"},
+    )  # fmt: skip
+    lock, deadline = tmp_path / "run" / "unfinished" / "chain" / "lock", time.time() + 120
+    while not lock.exists() and time.time() < deadline:
+        time.sleep(0.01)
+    program.send_signal(signal.SIGINT)
+    out, err = program.communicate(timeout=120)
+    assert program.returncode == 130, err
+    assert "\x1b" not in out + err
+    check_stopped(err, tmp_path)
+    answer = in_a_process("run", "mountain-car", "--out", "run", "--resume", cwd=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    once = in_a_process("run", "mountain-car", "--out", "once", cwd=tmp_path)
+    assert once.returncode == 0, once.stderr
+    assert draws_in(tmp_path / "run") == draws_in(tmp_path / "once")
+
+
+def draws_in(path: Path) -> str:
+    return tc.open_run(path / "chain").sha256()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--seed", "5"], ", this is seed=5"),
+        (["--set", "thin=6"], "was run with thin=5, this is thin=6"),
+        (["--preset", "paper"], "holds a run of preset quick, this is paper"),
+        (["--overwrite"], "choose one"),
+        (["--until", "ess=many"], "--until takes ess=NUMBER or rhat=NUMBER"),
+        (["--until", "rhat=0.9"], "rhat must be above 1"),
+        (["--max-time", "5"], "bound --until, which is missing"),
+        (["--until", "ess=9", "--max-samples", "3"], "must not be below num_samples"),
+        (["--set", "num_samples=99999999999"], "too long"),
+    ],
+)
+def test_a_resumed_run_is_the_same_or_refused(arguments, words, finished, traceclass, tmp_path):
+    shutil.copytree(finished[0], tmp_path / "run")
+    before = set((tmp_path / "run").rglob("*"))
+    answer = traceclass("run", "mountain-car", "--out", "run", "--resume", *arguments, cwd=tmp_path)
+    assert answer.exit_code == 2, answer.stderr
+    assert words in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
+    assert set((tmp_path / "run").rglob("*")) == before
+
+
+def test_a_run_goes_on_until_it_is_good_enough(traceclass, tmp_path):
+    words = ["run", "mountain-car", "--out", "run", *TINY, "--until", "ess=40"]
+    answer = traceclass(*words, "--max-samples", 400, cwd=tmp_path)
+    assert answer.exit_code == 0, answer.stderr
+    run = tc.open_run(tmp_path / "run" / "chain")
+    assert 8 < run.num_samples <= 400
+
+
+def test_a_disk_that_fills_up_ends_in_exit_code_3(traceclass, tmp_path, monkeypatch):
+    real, calls = os.fsync, 0
+
+    def refuse(descriptor):
+        nonlocal calls
+        calls += 1
+        if calls > 4:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", refuse)
+        answer = traceclass("run", "mountain-car", "--out", "run", *TINY, cwd=tmp_path)
+    assert answer.exit_code == 3
+    assert "No space left on device" in answer.stderr.splitlines()[-1]
+    answer = traceclass("run", "mountain-car", "--out", "run", "--resume", cwd=tmp_path)
+    assert answer.exit_code == 0, answer.stderr
+
+
+def test_a_report_is_not_written_through_links(finished, traceclass, tmp_path):
+    copy, victim = tmp_path / "copy", tmp_path / "victim"
+    shutil.copytree(finished[0], copy)
+    victim.write_text("kept")
+    for name in ("report.html", "figures/value.png"):
+        (copy / name).unlink()
+        (copy / name).symlink_to(victim)
+    assert traceclass("report", copy, cwd=tmp_path).exit_code == 0
+    assert victim.read_text() == "kept"
+    shutil.rmtree(copy / "figures")
+    (copy / "figures").symlink_to(tmp_path)
+    answer = traceclass("report", copy, cwd=tmp_path)
+    assert answer.exit_code == 2
+    assert "is a link" in answer.stderr
+
+
+def test_netcdf_that_unfolds_or_links_elsewhere_is_refused(finished, traceclass, tmp_path):
+    for name in ("bomb", "link"):
+        shutil.copytree(finished[0], tmp_path / name)
+        with h5py.File(tmp_path / name / "arrays.nc", "a") as file:
+            if name == "bomb":
+                file.create_dataset("x", shape=(2**40,), dtype="f8", chunks=(1024,))
+            else:
+                file["x"] = h5py.ExternalLink("/etc/passwd", "/")
+        answer = traceclass("report", name, cwd=tmp_path)
+        assert answer.exit_code == 2
+        assert len(answer.stderr.splitlines()) == 1
 
 
 def test_the_commit_is_recorded(finished):
