@@ -277,8 +277,9 @@ class Session:
             self.chains,
             schedule,
         )
-        tally = Tally(*(np.asarray(part)[:, :num_draws] for part in tally))
-        return tally, {n: np.asarray(d)[:, :num_draws] for n, d in draws.items() if keep}
+        # Copies: a view would keep the whole buffer alive, of which the draws may be a small part.
+        tally = Tally(*(np.asarray(part)[:, :num_draws].copy() for part in tally))
+        return tally, {n: np.asarray(d)[:, :num_draws].copy() for n, d in draws.items() if keep}
 
     def _warm_up(self) -> None:
         began, seconds, first = time.monotonic(), self.seconds["warmup"], self.warmup_done
