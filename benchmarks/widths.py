@@ -33,17 +33,19 @@ FIXED = {
 }
 ROBUST = ("pcn", "hmc", "pcnl", "block_node_swap")
 # Steps shrink with width as the time of one grows, down to the unit above.
-UNITS = {10: 200, 30: 100, 100: 20, 300: 5}
+UNITS = {10: 60, 30: 30, 100: 10, 300: 3}
 
 
-def rate(posterior: tc.Posterior, name: str, starts: Any, units: int) -> tuple[float, np.ndarray]:
+def rate(
+    posterior: tc.Posterior, name: str, starts: np.ndarray, units: int
+) -> tuple[float, np.ndarray]:
     """The acceptance rate of a kernel's move, and where the chains end."""
     kernel, step_size, steps = FIXED[name]
     run = tc.sample(
         posterior,
         kernel,
         step_size=step_size,
-        num_chains=NUM_CHAINS,
+        num_chains=len(starts),
         num_warmup=0,
         num_samples=1,
         thin=steps * units,
@@ -64,28 +66,32 @@ def prolonged(coarse: Any, posterior: tc.Posterior, positions: np.ndarray) -> np
     )
 
 
-def scan(widths: list[int]) -> dict[int, dict[str, float]]:
-    """Acceptance rates by width and kernel, printed row by row."""
+def scan(widths: list[int], names: list[str], draws: int) -> dict[int, dict[str, float]]:
+    """Acceptance rates by width and kernel, printed row by row.
+
+    `draws` of each of the first width's chains are starts: they differ more than the short chains
+    at large widths ever will.
+    """
     table: dict[int, dict[str, float]] = {}
     positions, coarse = None, None
-    print("| width | coordinates | " + " | ".join(FIXED) + " |")
-    print("|---" * (len(FIXED) + 2) + "|")
+    print("| width | coordinates | " + " | ".join(names) + " |")
+    print("|---" * (len(names) + 2) + "|")
     for width in widths:
         posterior = mountain_car(width).posterior
-        units = UNITS.get(width, 3)
+        units = UNITS.get(width, 1)
         if positions is None:
             run = tc.sample(
-                posterior, tc.hmc, num_chains=NUM_CHAINS, num_samples=4, thin=20, progress=False
+                posterior, tc.hmc, num_chains=NUM_CHAINS, num_samples=draws, thin=20, progress=False
             )
-            positions = run.positions[:, -1]
+            positions = run.flat_positions()
         else:
             positions = prolonged(coarse, posterior, positions)
-            _, positions = rate(posterior, "hmc", positions, units)
+            _, positions = rate(posterior, "hmc", positions, 1)
         rates = {}
-        for name in FIXED:
+        for name in names:
             rates[name], _ = rate(posterior, name, positions, units)
         table[width], coarse = rates, posterior.prior
-        cells = " | ".join(f"{100 * rates[name]:.3g} %" for name in FIXED)
+        cells = " | ".join(f"{100 * rates[name]:.3g} %" for name in names)
         print(f"| {width} | {posterior.prior.num_coordinates:,} | {cells} |", flush=True)
     return table
 
@@ -96,7 +102,7 @@ def draw(table: dict[int, dict[str, float]], path: str) -> None:
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
     widths = list(table)
-    for name in FIXED:
+    for name in table[widths[0]]:
         rates = [max(table[width][name], 1e-6) for width in widths]
         style = "o-" if name in ROBUST else "s--"
         axes.loglog(widths, rates, style, label=name.replace("_", " "))
@@ -110,9 +116,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--widths", type=int, nargs="*", default=[10, 30, 100, 300, 1000])
     parser.add_argument("--figure", default="docs/widths.svg")
+    parser.add_argument("--kernels", nargs="*", default=list(FIXED), choices=list(FIXED))
+    parser.add_argument("--draws", type=int, default=4, help="starts a chain at the first width")
     arguments = parser.parse_args()
     tc.use_cpu_devices()
-    draw(scan(arguments.widths), arguments.figure)
+    draw(scan(arguments.widths, arguments.kernels, arguments.draws), arguments.figure)
 
 
 if __name__ == "__main__":

@@ -98,3 +98,27 @@ def test_blackjax_nuts_in_a_cycle_with_ours():
     assert (np.abs(by_chain.mean(axis=0) - mean) < 5 * error).all()
     assert set(run.move_acceptance_rates) == {"pcn", "nuts"}
     assert run.move_acceptance_rates["nuts"] > 0.5
+
+
+def mclmc(posterior, step_size):
+    return blackjax.mclmc(posterior.logdensity, 1.0, step_size)
+
+
+def test_kernels_that_draw_at_their_start_compose():
+    """MCLMC draws a momentum whenever another kernel hands a position over."""
+    posterior, _, _ = linear_gaussian()
+    settings = {"num_warmup": 0, "num_samples": 5, "num_chains": 2, "progress": False}
+    for kernel in (tc.cycle(tc.pcn, mclmc), tc.cycle(mclmc, tc.pcn)):
+        run = tc.sample(posterior, kernel, step_size=(0.1, 0.1), **settings)
+        assert np.isfinite(run.draws["log_likelihood"]).all()
+
+
+def test_node_swaps_are_refused_in_smc():
+    init, _ = tc.smc_kernel(tc.node_swap)
+    with pytest.raises(TypeError, match="looks into the prior"):
+        init(jnp.zeros(3), lambda z: -0.5 * jnp.sum(z**2))
+
+
+def test_compositions_begin_in_smc():
+    init, _ = tc.smc_kernel(tc.cycle(tc.pcn, tc.hmc))
+    assert init(jnp.zeros(3), lambda z: -jnp.sum(z**2)).position.shape == (3,)

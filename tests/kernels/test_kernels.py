@@ -244,6 +244,52 @@ def test_options_are_fixed_and_checked():
         as_kernel("hmc")
 
 
+@pytest.mark.parametrize("num_kicks", [0, -3])
+def test_trajectories_need_a_kick(num_kicks):
+    with pytest.raises(ValueError, match="num_kicks must be at least 1"):
+        tc.hmc.using(num_kicks=num_kicks)(network_posterior(), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "step_size", "words"),
+    [
+        (tc.cycle(tc.pcn, tc.pcnl), ("adapt", 0.01), "got 'adapt'"),
+        (tc.pcn, (0.1,), r"got \(0.1,\)"),
+        (tc.pcn, "0.1", "got '0.1'"),
+    ],
+)
+def test_step_sizes_that_are_none_are_named(kernel, step_size, words):
+    with pytest.raises(ValueError, match=words):
+        kernel(network_posterior(), step_size)
+
+
+def test_step_sizes_of_a_composition_may_be_an_array():
+    tc.cycle(tc.pcn, tc.pcnl)(network_posterior(), np.array([0.1, 0.01]))
+    with pytest.raises(ValueError, match="cycle needs at least one kernel"):
+        tc.cycle()
+
+
+def test_what_is_no_kernel_is_explained():
+    import blackjax
+
+    with pytest.raises(TypeError, match=r"For BlackJAX's own write e\.g\. lambda"):
+        as_kernel(blackjax.nuts)
+    with pytest.raises(TypeError, match="pass hmc by itself"):
+        as_kernel(functools.partial(tc.hmc, network_posterior()))
+
+
+def test_elliptical_slices_end_where_single_precision_is_coarse():
+    """With 1e6 added to l, l + log u is l for most u."""
+    x = np.linspace(-1, 1, 8)[:, None]
+    shifted = tc.Likelihood(x, lambda v: 1e6 - jnp.sum((v - jnp.sin(3 * x[:, 0])) ** 2) / 0.02)
+    posterior = tc.Posterior(tc.TraceClassNetwork(num_inputs=1, widths=(5,)), shifted)
+    run = tc.sample(
+        posterior, tc.elliptical_slice, num_warmup=0, num_samples=50, thin=100, progress=False
+    )
+    assert np.isfinite(run.draws["log_likelihood"]).all()
+    assert (np.ptp(run.positions, axis=1) > 0).all()
+
+
 def test_compositions_say_what_they_need():
     posterior = network_posterior()
     with pytest.raises(

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 import traceclass as tc
-from traceclass.sampling.adaptation import SHARES, Annealing, TrajectoryAdaptation
+from traceclass.sampling.adaptation import (
+    SHARES,
+    Annealing,
+    StepSizeAdaptation,
+    TrajectoryAdaptation,
+)
 
 QUIET = {"progress": False, "store_positions": False}
 
@@ -26,6 +31,19 @@ def test_hmc_needs_no_arguments():
     assert table["r_hat"].max() < 1.05
     assert run.to_arviz()["sample_stats"].attrs["num_kicks"] == run.tuning["hmc"]["num_kicks"]
     assert "num kicks" in str(run.summary())
+
+
+def test_adaptation_begins_where_it_is_told():
+    """Also after a restart, and before it has learnt anything."""
+    steps = StepSizeAdaptation(tc.hmc.rule)
+    assert steps.settled() == pytest.approx(tc.hmc.rule.first)
+    assert steps.step_size == pytest.approx(tc.hmc.rule.first)
+    for _ in range(30):
+        steps.update(0.99, 20)
+    found = steps.settled()
+    steps.restart()
+    assert found > tc.hmc.rule.first
+    assert steps.step_size == pytest.approx(found)
 
 
 def test_what_is_fixed_is_not_tuned():

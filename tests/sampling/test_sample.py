@@ -14,6 +14,7 @@ from linear import cosine_prior, linear_gaussian
 
 import traceclass as tc
 from traceclass.kernels.base import Kernel
+from traceclass.sampling.until import worst_of
 
 QUICK = {"num_chains": 4, "num_warmup": 100, "num_samples": 24, "thin": 3, "progress": False}
 
@@ -104,6 +105,7 @@ def test_adaptation_of_a_flat_likelihood_stops_at_the_largest_step():
     )
     run = tc.sample(posterior, tc.pcn, **(QUICK | {"num_warmup": 2000}))
     assert run.step_size == 1.0
+    assert not any("not settled" in warning for warning in run.summary().warnings)
 
 
 def test_recorded_functionals_and_moments_are_those_of_the_positions():
@@ -175,6 +177,52 @@ def test_a_short_adaptation_is_warned_of():
     run = tc.sample(posterior, tc.pcn, **(QUICK | {"num_warmup": 400, "num_samples": 100}))
     missed = abs(run.acceptance_rate - 0.234) > 0.1
     assert ("Use a longer warm-up" in str(run.summary())) == missed
+
+
+def test_a_tempered_posterior_is_sampled_as_it_is():
+    posterior, _, _ = linear_gaussian()
+    run = tc.sample(posterior.tempered(0.0), tc.pcn, step_size=0.9, **QUICK)
+    assert run.acceptance_rate == 1.0
+    assert (run.draws["log_likelihood"] == 0).all()
+    z = jnp.ones(posterior.prior.num_coordinates)
+    twice = posterior.tempered(0.5).tempered(0.5).log_likelihood(z)
+    np.testing.assert_allclose(twice, 0.25 * posterior.log_likelihood(z), rtol=1e-6)
+
+
+def test_a_chain_that_one_move_moves_is_not_stuck():
+    """Steps far too large are all rejected; elliptical slice sampling moves nevertheless."""
+    posterior, _, _ = linear_gaussian()
+    run = tc.sample(
+        posterior, tc.cycle(tc.random_walk, tc.elliptical_slice), step_size=50.0, **QUICK
+    )
+    assert run.num_accepted.sum() == 0
+    assert run.summary().stuck_chains == ()
+    assert np.isfinite(run.summary().table["r_hat"]).all()
+
+
+def test_groups_must_divide_the_chains():
+    np.testing.assert_allclose(
+        quick(group_size=1).positions, quick(group_size=2).positions, atol=1e-3
+    )
+    with pytest.raises(ValueError, match=r"group_size must divide num_chains \(4\), got 3"):
+        quick(group_size=3)
+
+
+def test_until_is_reached_and_bounded():
+    reached = quick(until=tc.Until(ess=60, max_samples=2000), num_samples=10)
+    assert reached.stopped_by == "until"
+    assert 10 < reached.num_samples < 2000
+    levels = reached.draws["log_likelihood"]
+    assert worst_of(levels)[0] >= 60
+    assert worst_of(levels[:, : int(reached.num_samples / 1.1) - 1])[0] < 60
+    bounded = quick(until=tc.Until(ess=1e6, max_samples=15), num_samples=10)
+    assert (bounded.stopped_by, bounded.num_samples) == ("max_samples", 15)
+    hurried = quick(until=tc.Until(rhat=1.0001, max_time=1e-3), num_samples=10)
+    assert hurried.stopped_by == "max_time"
+    with pytest.raises(ValueError, match="'ends', which is not recorded"):
+        quick(until=tc.Until(ess=10, of=("ends",)))
+    with pytest.raises(ValueError, match="needs ess or rhat"):
+        tc.Until()
 
 
 def test_too_few_draws_are_warned_of():
