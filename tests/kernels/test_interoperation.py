@@ -114,9 +114,9 @@ def test_kernels_that_draw_at_their_start_compose():
 
 
 def test_node_swaps_are_refused_in_smc():
-    init, _ = tc.smc_kernel(tc.node_swap)
-    with pytest.raises(TypeError, match="looks into the prior"):
-        init(jnp.zeros(3), lambda z: -0.5 * jnp.sum(z**2))
+    for kernel in (tc.node_swap, tc.cycle(tc.pcn, tc.block_node_swap)):
+        with pytest.raises(TypeError, match="node_swap looks into the prior"):
+            tc.smc_kernel(kernel)
 
 
 def test_compositions_begin_in_smc():

@@ -18,13 +18,6 @@ class _Target:
     def __init__(self, logdensity: Callable[[Array], Array]):
         self.logdensity = logdensity
 
-    @property
-    def prior(self) -> Any:
-        raise TypeError(
-            "this kernel looks into the prior (a node swap); BlackJAX's SMC hands over a "
-            "log-density only, so it cannot be used there."
-        )
-
     def log_likelihood(self, z: Float[Array, " z"]) -> Float[Array, ""]:
         return self.logdensity(z) + 0.5 * jnp.vdot(z, z)
 
@@ -42,6 +35,12 @@ def smc_kernel(kernel: KernelFactory) -> tuple[Callable[..., Any], Callable[...,
     not millions. Kernels that look into the prior (`node_swap`) cannot be used.
     """
     kernel = as_kernel(kernel)
+    for move in kernel.moves:
+        if move.keeps_any_state:  # swaps, which permute what they are given
+            raise TypeError(
+                f"{move.name} looks into the prior; BlackJAX's SMC hands over a log-density only, "
+                "so it cannot be used there."
+            )
 
     def algorithm(logdensity: Callable[[Array], Array], step_size: Any) -> Any:
         return kernel.assemble(_Target(logdensity), kernel.tuning(step_size))
