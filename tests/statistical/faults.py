@@ -192,8 +192,8 @@ def gradient_left_behind(right):
 def gradient_not_made_anew(right):
     """A part that takes over the position and the likelihood, and invents the gradient."""
 
-    def entered(part, state):
-        entered = right(part, state)
+    def entered(part, state, key):
+        entered = right(part, state, key)
         if type(entered) is type(state) or not isinstance(entered, GradientState):
             return entered
         return entered._replace(gradient=0 * entered.gradient)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import traceclass as tc
-from traceclass.experiments import EXPERIMENTS
+from traceclass.experiments import EXPERIMENTS, Chains
 
 car = tc.control.mountain_car
 
@@ -63,7 +63,7 @@ def test_the_paper_preset_reaches_its_figures():
     """
     experiment = EXPERIMENTS["mountain-car"]
     config = experiment.presets["paper"]
-    result = experiment.run(experiment.build(config), config, False)
+    result = experiment.run(experiment.build(config), config, Chains(progress=False))
     chains, policies = result.numbers["posterior"], result.numbers["policies"]
     assert chains["rhat_value_differences"] < 1.05
     assert 0.19 <= chains["acceptance_rate"] <= 0.26
