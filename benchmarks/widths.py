@@ -33,7 +33,7 @@ FIXED = {
 }
 ROBUST = ("pcn", "hmc", "pcnl", "block_node_swap")
 # Steps shrink with width as the time of one grows, down to the unit above.
-UNITS = {10: 60, 30: 30, 100: 10, 300: 3}
+UNITS = {10: 60, 30: 30, 100: 10, 300: 10}
 
 
 def rate(

@@ -245,7 +245,9 @@ def test_a_single_stuck_chain_still_reports(traceclass, tmp_path):
     assert "warning: chain 0 never moved" in answer.stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
+)
 def test_a_stopped_run_says_how_to_go_on(number, traceclass, tmp_path):
     """Exit code 130 or 143, one line that says how, and then the same trace; then more draws."""
     words = ["run", "mountain-car", "--out", "run"]

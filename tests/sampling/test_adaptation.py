@@ -55,9 +55,10 @@ def test_what_is_fixed_is_not_tuned():
 
 
 def test_every_part_of_a_cycle_meets_its_own_target():
+    """16 chains: pCNL moves slowly, and how much it accepts depends on where a chain is."""
     run = tc.sample(
         regression(0.5), tc.cycle(tc.pcn, tc.node_swap, tc.pcnl), num_warmup=6000,
-        num_samples=200, thin=10, **QUIET,
+        num_samples=200, thin=10, num_chains=16, **QUIET,
     )  # fmt: skip
     rates = run.move_acceptance_rates
     assert rates["pcn"] == pytest.approx(0.234, abs=0.06)

@@ -37,19 +37,19 @@ FEW_KICKS = 10
 MOST_KICKS = 200
 
 
-# How weakly dual averaging follows what it sees. Its default, 0.05, is made for one acceptance rate
-# at a time; on windows of many chains it moves the step size to and fro by a sixth, and because
-# acceptance falls faster above the target than it rises below, the average accepts 3 % too much.
-_GAMMA = 0.2
+# How weakly dual averaging follows what it sees: on the way to the right size, and to settle there.
+# The first is its default. It moves the step size to and fro by a sixth, and because acceptance
+# falls faster above the target than it rises below, the average would accept 3 % too much.
+_GAMMAS = (0.05, 0.2)
 
 
 @functools.cache
-def _dual_averaging(target: float) -> tuple[Callable, Callable, Callable]:
-    """BlackJAX's init, update and final of dual averaging; the update compiled, once a target."""
+def _dual_averaging(target: float, gamma: float) -> tuple[Callable, Callable, Callable]:
+    """BlackJAX's init, update and final of dual averaging; the update compiled once."""
     # Imported late, as in kernels.base.sampling_algorithm.
     from blackjax.adaptation.step_size import dual_averaging_adaptation
 
-    init, update, final = dual_averaging_adaptation(target, gamma=_GAMMA)
+    init, update, final = dual_averaging_adaptation(target, gamma=gamma)
     return init, jax.jit(update), final
 
 
@@ -66,16 +66,16 @@ def _begun_at(init: Callable, step_size: float) -> Any:
 class StepSizeAdaptation:
     """Moves log(step size) until the mean acceptance rate of all chains meets the target.
 
-    BlackJAX's dual averaging, pooled over chains. `restart` begins again from where it is, so that
-    the average it ends with forgets what was before.
+    BlackJAX's dual averaging, pooled over chains. `restart` begins again from where it is and with
+    smaller moves, so that the average it ends with forgets what was before.
     """
 
     def __init__(self, rule: StepSizeRule):
         assert rule.target is not None
-        init, self._update, self._final = _dual_averaging(rule.target)
+        self._phases = [_dual_averaging(rule.target, gamma) for gamma in _GAMMAS]
+        self._phase = 0
         self._largest = rule.largest
-        self._init = partial(_begun_at, init)
-        self._state = self._init(rule.first)
+        self._state = _begun_at(self._phases[0][0], rule.first)
         self._sum, self._tried = 0.0, 0.0
 
     @property
@@ -91,25 +91,29 @@ class StepSizeAdaptation:
         self._sum += acceptance_rate * tried
         self._tried += tried
         if self._tried >= WINDOW:
-            self._state = self._update(self._state, self._sum / self._tried)
+            _, update, _ = self._phases[self._phase]
+            self._state = update(self._state, self._sum / self._tried)
             self._sum, self._tried = 0.0, 0.0
 
     def restart(self) -> None:
-        self._state = self._init(self.settled())
+        found, self._phase = self.settled(), 1
+        self._state = _begun_at(self._phases[1][0], found)
         self._sum, self._tried = 0.0, 0.0
 
     def settled(self) -> float:
         """The step size to freeze: the weighted average of those tried."""
-        return min(float(self._final(self._state)), self._largest)
+        _, _, final = self._phases[self._phase]
+        return min(float(final(self._state)), self._largest)
 
     def memory(self) -> Memory:
         """All it has learnt; `remember` takes it back."""
         dual = {name: np.asarray(value) for name, value in self._state._asdict().items()}
-        return dual | {"pooled": np.array([self._sum, self._tried])}
+        return dual | {"pooled": np.array([self._sum, self._tried, self._phase])}
 
     def remember(self, memory: Memory) -> None:
         self._state = type(self._state)(*(jnp.asarray(memory[n]) for n in self._state._fields))
-        self._sum, self._tried = memory["pooled"].tolist()
+        self._sum, self._tried, phase = memory["pooled"].tolist()
+        self._phase = int(phase)
 
 
 class TrajectoryAdaptation:
