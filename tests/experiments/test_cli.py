@@ -360,6 +360,7 @@ def test_a_resumed_run_is_the_same_or_refused(arguments, words, finished, tracec
     assert set((tmp_path / "run").rglob("*")) == before
 
 
+@pytest.mark.long
 def test_a_run_goes_on_until_it_is_good_enough(traceclass, tmp_path):
     words = ["run", "mountain-car", "--out", "run", *TINY, "--until", "ess=40"]
     answer = traceclass(*words, "--max-samples", 400, cwd=tmp_path)

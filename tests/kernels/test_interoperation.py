@@ -108,9 +108,8 @@ def test_kernels_that_draw_at_their_start_compose():
     """MCLMC draws a momentum whenever another kernel hands a position over."""
     posterior, _, _ = linear_gaussian()
     settings = {"num_warmup": 0, "num_samples": 5, "num_chains": 2, "progress": False}
-    for kernel in (tc.cycle(tc.pcn, mclmc), tc.cycle(mclmc, tc.pcn)):
-        run = tc.sample(posterior, kernel, step_size=(0.1, 0.1), **settings)
-        assert np.isfinite(run.draws["log_likelihood"]).all()
+    run = tc.sample(posterior, tc.cycle(tc.pcn, mclmc), step_size=(0.1, 0.1), **settings)
+    assert np.isfinite(run.draws["log_likelihood"]).all()
 
 
 def test_node_swaps_are_refused_in_smc():
