@@ -140,6 +140,10 @@ def test_list_names_experiments_presets_and_settings(traceclass, tmp_path):
     [
         (["run", "mountain-bike"], "unknown experiment 'mountain-bike'; there is prior-draws,"),
         (["run", "mountain-car", "--preset", "slow"], "unknown preset 'slow'"),
+        (["run", "../../mountain-car"], "unknown experiment '../../mountain-car'"),
+        (["run", "mountain-car", "--preset", "../../x"], "unknown preset '../../x'"),
+        (["status", "nowhere"], "nowhere"),
+        (["export", "nowhere", "x.nc"], "nowhere"),
         (["run", "mountain-car", "--set", "wdith=10"], "unknown setting 'wdith'"),
         (["run", "mountain-car", "--set", "alpha"], "--set takes KEY=VALUE, got 'alpha'"),
         (["run", "mountain-car", "--set", "alpha=big"], "setting alpha='big'"),
@@ -402,6 +406,19 @@ def test_a_report_is_not_written_through_links(finished, traceclass, tmp_path):
     answer = traceclass("report", copy, cwd=tmp_path)
     assert answer.exit_code == 2
     assert "is a link" in answer.stderr
+
+
+def test_a_resumed_run_is_not_written_through_links(finished, traceclass, tmp_path):
+    copy, victim = tmp_path / "run", tmp_path / "victim"
+    shutil.copytree(finished[0], copy)
+    victim.write_text("kept")
+    (copy / "unfinished").mkdir()
+    (copy / "unfinished" / "config.json").symlink_to(victim)
+    words = ["run", "mountain-car", "--out", "run", "--resume"]
+    assert traceclass(*words, "--set", "num_samples=99999999999", cwd=tmp_path).exit_code == 2
+    assert victim.read_text() == "kept"
+    assert traceclass(*words, cwd=tmp_path).exit_code == 0
+    assert victim.read_text() == "kept"
 
 
 def test_netcdf_that_unfolds_or_links_elsewhere_is_refused(finished, traceclass, tmp_path):

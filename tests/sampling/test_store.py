@@ -22,7 +22,7 @@ import pytest
 from small import NUM_SAMPLES, posterior, sampled
 
 import traceclass as tc
-from traceclass.sampling.files import WriteError, read_header
+from traceclass.sampling.files import WriteError, read_arrays, read_header, write_arrays
 from traceclass.sampling.opening import run_status
 from traceclass.sampling.store import Manifest, Store, opened_for_writing
 
@@ -299,6 +299,39 @@ def test_a_damaged_chunk_is_named_and_made_anew(damage, number, undisturbed, cop
         again = sampled(copy, resume=True)
     assert again.sha256() == undisturbed[1]
     assert tc.open_run(copy).sha256() == undisturbed[1]
+
+
+def test_chunks_that_only_together_claim_a_terabyte_are_refused(tmp_path):
+    """Each is small and right by its checksums: many chains of one draw, then one of many."""
+    with opened_for_writing(tmp_path / "run", {"num_warmup": 0}, resume=False, force=False) as run:
+        for shape in ((10**6, 1), (1, 10**6)):
+            draws = {"log_likelihood": np.zeros(shape, np.uint8), "x": np.zeros(shape, np.uint8)}
+            run.commit({}, draws, {})
+        with pytest.raises(tc.StoreError, match=r"chunk-00000001\.tc is damaged: 'draws/x'"):
+            run.draws["x"]
+
+
+def test_a_chunk_without_what_a_run_needs_is_refused(copy):
+    """Forged: its checksums are right, and it has nothing to go on from."""
+    last = chunks(copy)[-1]
+    meta, arrays = read_arrays(last)
+    del meta["warmup_done"]
+    write_arrays(last, meta, arrays)
+    with pytest.raises(tc.StoreError, match="its last chunk lacks 'warmup_done'"):
+        sampled(copy, resume=True)
+    write_arrays(last, meta | {"description": 3}, arrays)
+    with pytest.raises(tc.StoreError, match="damaged"):
+        tc.open_run(copy)
+
+
+def test_a_forced_run_goes_on_and_is_on_record(undisturbed, copy):
+    forced = sampled(copy, resume=True, force=True, seed=1, num_samples=200)
+    assert forced.num_samples == 200
+    first = forced.draws["ends"][:, :NUM_SAMPLES]
+    np.testing.assert_array_equal(first, tc.open_run(undisturbed[0]).draws["ends"])
+    assert forced.sha256() != sampled(None, num_samples=200).sha256()
+    record = json.loads((copy / "manifest.json").read_text())["forced"]
+    assert [entry["differences"] for entry in record] == [["seed 0 there, 1 here"]]
 
 
 def test_two_hundred_damages_are_detected(undisturbed, tmp_path):

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from traceclass.sampling.files import StoreError, WriteError, locked, read_json
+from traceclass.sampling.files import StoreError, WriteError, locked, read_json, write_file
 
 LOCK, CHAIN, UNFINISHED = ".lock", "chain", "unfinished"
 FILES = ("config.json", "versions.json", "results.json", "trace.nc", "arrays.nc", "report.html")
@@ -51,14 +51,15 @@ def claimed(path: Path, *, overwrite: bool = False, resume: bool = False) -> Ite
 def _undone_if_refused(path: Path) -> Iterator[None]:
     """Leave the description of the run as it was, if the new one was refused before any work."""
     folder = path / UNFINISHED
-    before = (folder / "config.json").read_bytes() if folder.exists() else None
+    config = folder / "config.json"
+    before = config.read_bytes() if config.is_file() and not config.is_symlink() else None
     try:
         yield
     except BaseException as error:
         was_working = isinstance(error, (KeyboardInterrupt, WriteError))
         if not (was_working and chain_of(path).exists()):
             if before is not None:
-                (folder / "config.json").write_bytes(before)
+                write_file(config, [before])
             elif not (folder / CHAIN).exists():
                 shutil.rmtree(folder, ignore_errors=True)
         raise

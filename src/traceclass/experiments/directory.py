@@ -14,7 +14,6 @@ Until all of it is there, config.json and chain/ are in unfinished/.
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import math
 import platform
 import shutil
@@ -29,7 +28,7 @@ import xarray as xr
 import traceclass
 from traceclass.experiments.base import Config, Experiment, Result
 from traceclass.experiments.claim import CHAIN, ENTRIES, UNFINISHED, DirectoryError, chain_of
-from traceclass.sampling.files import StoreError, WriteError, read_json
+from traceclass.sampling.files import StoreError, WriteError, read_json, write_json
 
 _LIBRARIES = ("jax", "jaxlib", "blackjax", "equinox", "numpy", "scipy", "arviz-stats", "xarray")
 
@@ -174,8 +173,7 @@ def _commit() -> str | None:
 
 
 def _write_json(path: Path, content: Any) -> None:
-    text = json.dumps(_without_nonfinite(content), indent=2, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")
+    write_json(path, _without_nonfinite(content))
 
 
 def _without_nonfinite(content: Any) -> Any:

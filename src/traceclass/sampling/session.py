@@ -145,7 +145,12 @@ class Session:
                 stacklevel=2,
             )
         if self.store is not None and self.store.contents.chunks:
-            self._take_up(self.store)
+            try:
+                self._take_up(self.store)
+            except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+                raise StoreError(
+                    f"{self.store.path} cannot be resumed: its last chunk lacks {error}."
+                ) from error
             return
         if positions is None:
             chains, levels, finite = start(

@@ -26,6 +26,7 @@ import numpy as np
 from traceclass.sampling.files import (
     TEMPORARY,
     DamagedFileError,
+    Entry,
     StoreError,
     WriteError,
     flush_directory,
@@ -41,7 +42,7 @@ from traceclass.sampling.identity import Identity, differences
 MANIFEST, LOCK = "manifest.json", "lock"
 _CHUNK = re.compile(r"chunk-(\d{8})\.tc")
 _DRAWS = "draws/"
-# Reading the whole of something larger than memory would only end in the process's death.
+# For headers, and for the states of chains that every chunk holds.
 _ROOM = 1.05
 
 
@@ -105,7 +106,7 @@ class StoredDraws(Mapping[str, np.ndarray]):
     def __getitem__(self, name: str) -> np.ndarray:
         like = self._like[name]
         stored = _DRAWS + name
-        sizes = [read_header(chunk.path).entries[stored].shape[1] for chunk in self._chunks]
+        sizes = [self._size(chunk, stored, like) for chunk in self._chunks]
         whole = np.empty((like.shape[0], sum(sizes), *like.shape[2:]), like.dtype)
         done = 0
         for chunk, size in zip(self._chunks, sizes, strict=True):
@@ -114,11 +115,23 @@ class StoredDraws(Mapping[str, np.ndarray]):
             done += size
         return whole
 
+    def _size(self, chunk: Chunk, stored: str, like: Entry) -> int:
+        """Draws of one array in a chunk; all its other sizes are those of the first chunk's."""
+        entry = read_header(chunk.path).entries.get(stored)
+        if entry is None or _besides_draws(entry) != _besides_draws(like):
+            raise DamagedFileError(f"{chunk.path} is damaged: {stored!r} is not like the others.")
+        return entry.shape[1]
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._like)
 
     def __len__(self) -> int:
         return len(self._like)
+
+
+def _besides_draws(entry: Entry) -> tuple[Any, ...]:
+    """All that must agree between chunks, or joining small ones could claim any memory."""
+    return (entry.dtype, len(entry.shape), entry.shape[0], entry.shape[2:])
 
 
 class Store:
@@ -278,7 +291,10 @@ def _checked_chunk(file: Path, before: list[Chunk], manifest: Manifest) -> Chunk
         for name, entry in header.entries.items()
         if name.startswith(_DRAWS) and name != _DRAWS + "position"
     }
-    if not isinstance(num_draws, int) or (shapes or {(0,)}) != {(num_draws,)}:
+    is_short = any(
+        len(entry.shape) < 2 for name, entry in header.entries.items() if name.startswith(_DRAWS)
+    )
+    if is_short or not isinstance(num_draws, int) or (shapes or {(0,)}) != {(num_draws,)}:
         raise DamagedFileError(f"{file} is damaged: its draws differ in number.")
     return Chunk(file, first_draw, num_draws)
 
