@@ -14,6 +14,7 @@ from linear import cosine_prior, linear_gaussian
 
 import traceclass as tc
 from traceclass.kernels.base import Kernel
+from traceclass.sampling.functionals import kept_bytes
 from traceclass.sampling.until import worst_of
 
 QUICK = {"num_chains": 4, "num_warmup": 100, "num_samples": 24, "thin": 3, "progress": False}
@@ -223,6 +224,15 @@ def test_until_is_reached_and_bounded():
         quick(until=tc.Until(ess=10, of=("ends",)))
     with pytest.raises(ValueError, match="needs ess or rhat"):
         tc.Until()
+
+
+def test_projected_bytes_are_those_a_run_keeps():
+    posterior, _, _ = linear_gaussian()
+    for every in (0, 1, 5):
+        run = quick(store_positions=every or False, num_samples=24)
+        real = sum(array.nbytes for array in run.recorded.values())
+        projected = kept_bytes(posterior, {}, num_samples=24, position_every=every, num_moves=1)
+        assert 4 * projected == real
 
 
 def test_too_few_draws_are_warned_of():

@@ -52,6 +52,22 @@ def bytes_per_draw(
     return positions + size + sum(s.size * s.dtype.itemsize for s in shapes.values())
 
 
+def kept_bytes(
+    posterior: Posterior,
+    shapes: Mapping[str, jax.ShapeDtypeStruct],
+    *,
+    num_samples: int,
+    position_every: int,
+    num_moves: int,
+) -> int:
+    """Bytes that all draws of one chain keep, with their counters."""
+    counters = 4 * 4 * num_moves  # four numbers of four bytes, see chunk.Tally
+    without = bytes_per_draw(posterior, shapes, store_positions=False)
+    of_positions = bytes_per_draw(posterior, shapes, store_positions=True) - without
+    num_positions = -(-num_samples // position_every) if position_every else 0
+    return num_samples * (without + counters) + num_positions * of_positions
+
+
 def check_memory(num_bytes: int, store_positions: bool) -> None:
     limit = _MAX_SHARE_OF_MEMORY * physical_memory()
     if num_bytes > limit:

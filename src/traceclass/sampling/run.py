@@ -74,7 +74,8 @@ class Run:
     sampling_seconds: float
     warmup_seconds: float
     compile_seconds: float
-    stopped_by: str = "num_samples"
+    # "num_samples", "until", "max_samples" or "max_time"; not known of a run that was opened
+    stopped_by: str | None = None
 
     @property
     def draws(self) -> Mapping[str, np.ndarray]:

@@ -20,6 +20,7 @@ from traceclass.sampling.functionals import (
     bytes_per_draw,
     check_functionals,
     check_memory,
+    kept_bytes,
 )
 from traceclass.sampling.identity import identity_of
 from traceclass.sampling.interrupt import Pending, deferred_signals
@@ -106,12 +107,16 @@ def sample(
         _check_until(until, num_samples, thin, record)
     positions = _checked_positions(initial_positions, posterior, num_chains)
     draw_bytes = bytes_per_draw(posterior, shapes, position_every > 0) * num_chains
-    kept_bytes = num_samples * num_chains * bytes_per_draw(posterior, shapes, False)
-    if position_every:
-        kept_bytes += num_samples * (draw_bytes - kept_bytes // num_samples) // position_every
+    num_bytes = num_chains * kept_bytes(
+        posterior,
+        shapes,
+        num_samples=num_samples,
+        position_every=position_every,
+        num_moves=len(kernel.moves),
+    )
     # Running moments are a mean and a sum of squares a chain, however many draws there are.
     moment_bytes = 2 * num_chains * sum(s.size * s.dtype.itemsize for s in moment_shapes)
-    check_memory(moment_bytes + (kept_bytes if store is None else 0), position_every > 0)
+    check_memory(moment_bytes + (num_bytes if store is None else 0), position_every > 0)
     fitting = max(1, _MAX_BYTES_PER_CALL // draw_bytes)
     adapted = _is_adapted(kernel, step_size, num_warmup)
     tuning = list(kernel.tuning(kernel.first_step_size if adapted else step_size))
@@ -164,7 +169,7 @@ def sample(
         settings=settings,
     )
     path = Path(store)
-    check_room(path, kept_bytes + moment_bytes)
+    check_room(path, num_bytes + moment_bytes)
     with (
         deferred_signals() as signals,
         opened_for_writing(path, identity, resume=resume, force=force) as opened,

@@ -82,6 +82,8 @@ class Session:
         self.pending: list[dict[str, np.ndarray]] = []
         self.began = self.last_commit = time.monotonic()
         self.commit_seconds = 0.0
+        # How many draws there are to be; grows while `until` is not reached.
+        self.goal = self.num_samples
         self.stopped_by = "num_samples"
 
     @property
@@ -224,7 +226,7 @@ class Session:
         meta = {
             "description": self._description(),
             "warmup_done": self.warmup_done,
-            "asked": self.num_samples,
+            "asked": self.goal,
             "inverse_temperature": self.inverse_temperature,
             "worst_start": self.annealing.worst,
             "moments": [name for name, _ in self.program.moments],
@@ -316,26 +318,25 @@ class Session:
 
     def _draw(self) -> None:
         """Draws until there are `num_samples`, or until they are good enough."""
-        goal = self.num_samples
         deadline = None
         if self.until is not None and self.until.max_time is not None:
             deadline = self.began + self.until.max_time
         looks = _Looks(self)
         while True:
-            while self.draws_done < goal:
+            while self.draws_done < self.goal:
                 if deadline is not None and time.monotonic() > deadline:
                     self.stopped_by = "max_time"
                     return self._commit_rest()
-                looks.advance(goal)
+                looks.advance(self.goal)
             if self.until is None:
                 return self._commit_rest()
-            if self.draws_done == goal and self.until.is_reached(self._recorded()):
+            if self.draws_done == self.goal and self.until.is_reached(self._recorded()):
                 self.stopped_by = "until"
                 return self._commit_rest()
-            if goal >= self.until.max_samples:
+            if self.goal >= self.until.max_samples:
                 self.stopped_by = "max_samples"
                 return self._commit_rest()
-            goal = self.until.next_goal(goal)
+            self.goal = self.until.next_goal(self.goal)
 
     def _commit_rest(self) -> None:
         if self.store is not None and (self.pending or not self.store.contents.chunks):
