@@ -1,6 +1,6 @@
 """A small run that uses every part of the store; as a program, one that dies when it is told to.
 
-    python small.py DIRECTORY [CALL NUMBER]
+    python small.py DIRECTORY|wide [CALL NUMBER]
 
 goes on with the run in DIRECTORY and prints the checksum of its draws; with a CALL (write, fsync or
 rename) it kills itself at the NUMBER-th of these, as `kill -9` would.
@@ -49,6 +49,15 @@ def sampled(
     return tc.sample(target, kernel, **(arguments | changes))
 
 
+def wide() -> tc.Run:
+    """Four chains whose values round differently when two or four of them are vmapped together."""
+    x = np.linspace(0, 1, 12)[:, None]
+    prior = tc.TraceClassNetwork(num_inputs=1, widths=(8, 8))
+    target = tc.Posterior(prior, tc.GaussianRegression(x, np.sin(4 * x[:, 0]), noise=0.2))
+    settings = {"num_warmup": 0, "num_samples": 200, "thin": 5, "progress": False}
+    return tc.sample(target, tc.pcn, step_size=0.13, **settings)
+
+
 def die_at(call: str, number: int) -> None:
     """Have the process killed at the `number`-th `os.<call>` on a file of a store."""
     real, calls = getattr(os, call), 0
@@ -71,7 +80,10 @@ def main() -> None:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     if len(sys.argv) > 2:
         die_at(sys.argv[2], int(sys.argv[3]))
-    run = sampled(Path(sys.argv[1]), resume=True, chunk_size=int(os.environ.get("CHUNK", "40")))
+    if sys.argv[1] == "wide":
+        run = wide()
+    else:
+        run = sampled(Path(sys.argv[1]), resume=True, chunk_size=int(os.environ.get("CHUNK", "40")))
     sys.stdout.write(run.sha256() + "\n")
 
 
