@@ -55,7 +55,9 @@ def wide() -> tc.Run:
     prior = tc.TraceClassNetwork(num_inputs=1, widths=(8, 8))
     target = tc.Posterior(prior, tc.GaussianRegression(x, np.sin(4 * x[:, 0]), noise=0.2))
     settings = {"num_warmup": 0, "num_samples": 200, "thin": 5, "progress": False}
-    return tc.sample(target, tc.pcn, step_size=0.13, **settings)
+    ends = prior.at(x[:3])
+    record = {"record": {"ends": ends}, "moments": {"ends": ends}}
+    return tc.sample(target, tc.pcn, step_size=0.13, **record, **settings)
 
 
 def die_at(call: str, number: int) -> None:
