@@ -120,10 +120,12 @@ def show_status(
 ) -> None:
     """How far a run is, and how good its draws are: progress, acceptance, ESS, time left."""
     try:
-        chain = _chain(directory)
-        status = run_status(chain)
-        for line in _status_lines(status):
-            typer.echo(line)
+        cells = _cells(directory)
+        for name, store in cells.items():
+            status = run_status(store)
+            lines = _status_lines(status) if len(cells) == 1 else [f"{name}: {_brief(status)}"]
+            for line in lines:
+                typer.echo(line)
     except (StoreError, DirectoryError) as error:
         _refuse(error)
 
@@ -132,13 +134,16 @@ def show_status(
 def export_run(
     directory: Annotated[Path, typer.Argument(help="a run directory, finished or not")],
     file: Annotated[Path, typer.Argument(help="the netCDF file to write")],
+    cell: Annotated[
+        str | None, typer.Option(help="which one, of a run of several; see `status`")
+    ] = None,
 ) -> None:
     """Write the draws of a run to a netCDF file, as ArviZ reads them."""
     try:
-        open_run(_chain(directory)).to_netcdf(file)
+        open_run(_chosen_cell(directory, cell)).to_netcdf(file)
     except OSError as error:
         _refuse(WriteError(f"cannot write {file} ({error.strerror or error})."), NOT_WRITTEN)
-    except (StoreError, DirectoryError) as error:
+    except (StoreError, DirectoryError, ValueError) as error:
         _refuse(error)
     typer.echo(f"draws: {file}")
 
@@ -262,9 +267,41 @@ def _until(texts: list[str], max_samples: int | None, max_time: float | None) ->
     return Until(**wanted, max_time=max_time)
 
 
-def _chain(directory: Path) -> Path:
-    """The run store of a run directory, or the directory itself if it is one."""
-    return directory if (directory / MANIFEST).exists() else chain_of(directory)
+def _cells(directory: Path) -> dict[str, Path]:
+    """The run stores in a run directory by name, or the directory itself if it is one."""
+    if (directory / MANIFEST).exists():
+        return {directory.name: directory}
+    chain = chain_of(directory)
+    found = sorted(chain.glob(f"*/{MANIFEST}"), key=lambda file: file.stat().st_ctime_ns)
+    if not found:
+        raise DirectoryError(f"{directory} holds no chains: {chain} has no run store.")
+    return {file.parent.name: file.parent for file in found}
+
+
+def _chosen_cell(directory: Path, cell: str | None) -> Path:
+    cells = _cells(directory)
+    if cell is None and len(cells) == 1:
+        return next(iter(cells.values()))
+    if cell not in cells:
+        what = "it has several; choose one with --cell" if cell is None else f"no cell {cell!r}"
+        raise ValueError(f"{directory}: {what}; there is {', '.join(cells)}.")
+    return cells[cell]
+
+
+def _brief(status: RunStatus) -> str:
+    """One line for one of several runs."""
+    if status.is_running:
+        state = "going on"
+    else:
+        state = "finished" if status.is_finished else "stopped"
+    if status.run is None:
+        return f"{state}, warm-up {status.warmup_done} of {status.num_warmup}"
+    worst = [worst_of(values) for values in status.run.draws.values()]
+    return (
+        f"{state}, {status.num_draws} of {status.asked} draws, acceptance "
+        f"{status.run.acceptance_rate:.3f}, smallest ESS {min(e for e, _ in worst):.0f}, largest "
+        f"R-hat {max(r for _, r in worst):.3f}" + ("" if status.damage is None else ", damaged")
+    )
 
 
 def _status_lines(status: RunStatus) -> Iterator[str]:

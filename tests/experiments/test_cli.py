@@ -27,11 +27,19 @@ from traceclass.sampling.store import Store
 # One worker for this file: its tests share a finished run, which takes a while to make.
 pytestmark = pytest.mark.xdist_group("cli")
 
-TINY = ["--set", "num_warmup=40", "--set", "num_samples=8", "--set", "thin=5",
-        "--set", "num_chains=2", "--set", "num_episodes=4", "--set", "grid=5",
-        "--set", "max_steps=20"]  # fmt: skip
+SETTINGS = {
+    "priors": '["kl"]', "kernels": '["pcn"]', "step_size": 0.2, "num_warmup": 40, "num_samples": 8,
+    "max_samples": 8, "thin": 5, "num_chains": 2, "num_kept": 8, "num_episodes": 4, "grid": 5,
+    "max_steps": 20, "num_held_out": 4, "reference_grid": 10,
+}  # fmt: skip
+TINY = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
 FILES = {"config.json", "versions.json", "results.json", "trace.nc", "arrays.nc", "report.html"}
-FIGURES = {"value.png", "policy.png", "differences.png", "steps.png", "log_likelihood.png"}
+FIGURES = {
+    "value.png", "policy.png", "differences.png", "steps.png", "log_likelihood.png", "failures.png",
+    "calibration.png", "truth.png",
+}  # fmt: skip
+CELL = "kl-pcn-0"
+LONGER = [*TINY, "--set", "num_warmup=20000"]
 
 
 def in_a_process(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -71,10 +79,10 @@ def test_a_run_directory_is_complete(finished):
     assert config["settings"]["seed"] == 3
     assert config["settings"]["num_samples"] == 8
     results = json.loads((path / "results.json").read_text())
-    assert results["policies"]["noisy_argmax"]["paper_failures_of_100"] == 23
-    assert results["policies"]["noisy_argmax"]["episodes"] == 4
+    assert results["rows"][0]["paper_failures"] == 34
+    assert len(results["cells"][0]["policies"]["noisy_argmax"]["steps"]) == 4
     trace = xr.load_datatree(path / "trace.nc", engine="h5netcdf")
-    assert trace["posterior"]["value_difference"].shape == (2, 8, 5, 3)
+    assert trace["kl-pcn/posterior"]["value_difference"].shape == (2, 8, 5, 3)
     versions = json.loads((path / "versions.json").read_text())
     assert re.fullmatch(r"\d+\.\d+.*", versions["jax"])
     with h5py.File(path / "trace.nc") as file:
@@ -85,7 +93,7 @@ def test_output_to_a_pipe_is_plain(finished):
     _, answer = finished
     assert "\x1b" not in answer.stdout + answer.stderr
     assert "\r" not in answer.stdout + answer.stderr
-    assert "23 of 100" in answer.stdout
+    assert "not converged" in answer.stdout
     assert "report.html" in answer.stdout
     assert len(answer.stderr.splitlines()) <= 2
 
@@ -283,7 +291,7 @@ def check_stopped(stderr: str, folder: Path) -> None:
 def check_extension(traceclass, words: list[str], folder: Path) -> None:
     longer = traceclass(*words, "--resume", "--set", "num_samples=12", cwd=folder)
     assert longer.exit_code == 0, longer.stderr
-    trace = xr.load_datatree(folder / "run" / "trace.nc", engine="h5netcdf")
+    trace = xr.load_datatree(folder / "run" / "trace.nc", engine="h5netcdf")["kl-pcn"]
     assert trace["posterior"].sizes["draw"] == 12
     status = traceclass("status", "run", cwd=folder)
     assert "run: finished" in status.stdout
@@ -317,11 +325,11 @@ def signalled_at_a_commit(number: int):
 def test_ctrl_c_as_a_user_presses_it(tmp_path):
     """In a process of its own, where clocks and words are odd, and its output goes to a pipe."""
     program = subprocess.Popen(
-        [sys.executable, "-m", "traceclass.cli", "run", "mountain-car", "--out", "run"],
+        [sys.executable, "-m", "traceclass.cli", "run", "mountain-car", "--out", "run", *LONGER],
         cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env=os.environ | {"LC_ALL": "C", "TZ": "Asia/Kathmandu"},
     )  # fmt: skip
-    lock, deadline = tmp_path / "run" / "unfinished" / "chain" / "lock", time.time() + 120
+    lock, deadline = tmp_path / "run" / "unfinished" / "chain" / CELL / "lock", time.time() + 120
     while not lock.exists() and time.time() < deadline:
         time.sleep(0.01)
     program.send_signal(signal.SIGINT)
@@ -331,13 +339,13 @@ def test_ctrl_c_as_a_user_presses_it(tmp_path):
     check_stopped(err, tmp_path)
     answer = in_a_process("run", "mountain-car", "--out", "run", "--resume", cwd=tmp_path)
     assert answer.returncode == 0, answer.stderr
-    once = in_a_process("run", "mountain-car", "--out", "once", cwd=tmp_path)
+    once = in_a_process("run", "mountain-car", "--out", "once", *LONGER, cwd=tmp_path)
     assert once.returncode == 0, once.stderr
     assert draws_in(tmp_path / "run") == draws_in(tmp_path / "once")
 
 
 def draws_in(path: Path) -> str:
-    return tc.open_run(path / "chain").sha256()
+    return tc.open_run(path / "chain" / CELL).sha256()
 
 
 @pytest.mark.parametrize(
@@ -369,7 +377,7 @@ def test_a_run_goes_on_until_it_is_good_enough(traceclass, tmp_path):
     words = ["run", "mountain-car", "--out", "run", *TINY, "--until", "ess=40"]
     answer = traceclass(*words, "--max-samples", 400, cwd=tmp_path)
     assert answer.exit_code == 0, answer.stderr
-    run = tc.open_run(tmp_path / "run" / "chain")
+    run = tc.open_run(tmp_path / "run" / "chain" / CELL)
     assert 8 < run.num_samples <= 400
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from traceclass.module import Module
 from traceclass.priors.base import Prior
 from traceclass.validation import require_positive
 
@@ -28,25 +30,51 @@ def successor_values(
     return value(after.reshape(-1, after.shape[-1])).reshape(after.shape[:-1])
 
 
+class Argmax(Module):
+    """See `argmax_policy`; a module, so that rollouts of many value functions compile once."""
+
+    value: ValueFunction
+    successors: Successors = eqx.field(static=True)
+
+    def __call__(self, key: Key[Array, ""], states: Array) -> Array:
+        del key
+        return jnp.argmax(successor_values(self.value, self.successors, states), axis=-1)
+
+
+class NoisyArgmax(Module):
+    """See `noisy_argmax_policy`."""
+
+    value: ValueFunction
+    successors: Successors = eqx.field(static=True)
+    noise: float = eqx.field(static=True)
+
+    def __call__(self, key: Key[Array, ""], states: Array) -> Array:
+        values = successor_values(self.value, self.successors, states)
+        return jnp.argmax(values + self.noise * jax.random.normal(key, values.shape), axis=-1)
+
+
+class Thompson(Module):
+    """See `thompson_policy`."""
+
+    prior: Prior
+    positions: Float[Array, "states z"]
+    successors: Successors = eqx.field(static=True)
+
+    def __call__(self, key: Key[Array, ""], states: Array) -> Array:
+        del key
+        values = jax.vmap(self.prior.evaluate)(self.positions, self.successors(states))
+        return jnp.argmax(values, axis=-1)
+
+
 def argmax_policy(value: ValueFunction, successors: Successors) -> Policy:
     """The action whose successor has the highest value (eq. opt_pol, deterministic dynamics)."""
-
-    def policy(key: Array, states: Array) -> Array:
-        del key
-        return jnp.argmax(successor_values(value, successors, states), axis=-1)
-
-    return policy
+    return Argmax(value, successors)
 
 
 def noisy_argmax_policy(value: ValueFunction, successors: Successors, *, noise: float) -> Policy:
     r"""argmax_a [v(T(x, a)) + e_a], e ~ N(0, noise^2 I): the expert of eq. random_action_2."""
     noise = require_positive(noise, "noise", "Without noise use argmax_policy.")
-
-    def policy(key: Array, states: Array) -> Array:
-        values = successor_values(value, successors, states)
-        return jnp.argmax(values + noise * jax.random.normal(key, values.shape), axis=-1)
-
-    return policy
+    return NoisyArgmax(value, successors, noise)
 
 
 def thompson_policy(
@@ -56,10 +84,4 @@ def thompson_policy(
 
     The policy keeps episode and draw together, so its `states` must hold one row a position.
     """
-
-    def policy(key: Array, states: Array) -> Array:
-        del key
-        values = jax.vmap(prior.evaluate)(positions, successors(states))
-        return jnp.argmax(values, axis=-1)
-
-    return policy
+    return Thompson(prior, positions, successors)

@@ -3,12 +3,29 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from traceclass.experiments import mountain_car, prior_draws, theory
+from traceclass.experiments import (
+    learning_curve,
+    mountain_car,
+    prior_comparison,
+    prior_draws,
+    theory,
+    width_sweep,
+)
 from traceclass.experiments.base import Chains as Chains
 from traceclass.experiments.base import Config as Config
 from traceclass.experiments.base import Experiment as Experiment
 from traceclass.experiments.base import Result as Result
 
 EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
-    {module.EXPERIMENT.name: module.EXPERIMENT for module in (prior_draws, theory, mountain_car)}
+    {
+        module.EXPERIMENT.name: module.EXPERIMENT
+        for module in (
+            prior_draws,
+            theory,
+            mountain_car,
+            width_sweep,
+            prior_comparison,
+            learning_curve,
+        )
+    }
 )

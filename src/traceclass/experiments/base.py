@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pydantic
+import typer
 import xarray as xr
 
+from traceclass.kernels.base import KernelFactory
+from traceclass.posterior import Posterior
+from traceclass.sampling import Run, sample
+from traceclass.sampling.store import MANIFEST
 from traceclass.sampling.until import Until
 
 
@@ -38,13 +43,44 @@ class Result(NamedTuple):
 
 
 class Chains(NamedTuple):
-    """How an experiment is to run its chains: arguments of `tc.sample` that change no draw."""
+    """How an experiment is to run its chains: arguments of `tc.sample` that change no draw.
+
+    An experiment is a table of cells, and every cell a run of its own with a store of its own.
+    """
 
     progress: bool = True
     store: Path | None = None
     resume: bool = False
     force: bool = False
     until: Until | None = None
+
+    def sample(
+        self,
+        cell: str,
+        posterior: Posterior,
+        kernel: KernelFactory,
+        *,
+        until: Until | None = None,
+        **arguments: Any,
+    ) -> Run:
+        """`tc.sample` for one cell. `until` is the experiment's own wish; the user's comes first.
+
+        A cell that was not begun cannot be resumed: it begins.
+        """
+        if self.progress:
+            typer.echo(f"{cell}:", err=True)
+        store = None if self.store is None else self.store / cell
+        is_begun = store is not None and (store / MANIFEST).exists()
+        return sample(
+            posterior,
+            kernel,
+            **arguments,
+            progress=self.progress,
+            store=store,
+            resume=self.resume and is_begun,
+            force=self.force and is_begun,
+            until=self.until or until,
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -98,6 +98,22 @@ class ActionChoice(Module):
         return self.saturation * jnp.tanh(values / self.saturation)
 
 
+def choice_probabilities(
+    values: Float[Array, "states actions"], *, noise: float
+) -> Float[Array, "states actions"]:
+    """The probability of each action when its successor has the given value, noise added to each.
+
+    Rows sum to one up to the precision of the quadrature.
+    """
+    num_actions = values.shape[1]
+
+    def of_action(action: int) -> Array:
+        rivals = [j for j in range(num_actions) if j != action]
+        return log_choice_probability((values[:, action] - values[:, rivals].T) / noise)
+
+    return jnp.exp(jnp.stack([of_action(action) for action in range(num_actions)], axis=1))
+
+
 def _rows_of_actions(actions: Array, num_actions: int) -> Array:
     """Where each action stands (T, M) once the chosen one is moved to the front."""
     label = jnp.arange(num_actions)

@@ -15,6 +15,7 @@ from traceclass.sampling.files import write_file
 # Okabe & Ito's palette: told apart by readers with any colour vision, and in grey.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6b6b6b"
 ACTION_COLOURS = (BLUE, GREY, ORANGE)
+ACTIONS = ("left", "coast", "right")
 
 _STYLE = {
     "figure.facecolor": "white",

@@ -10,16 +10,28 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 
-from traceclass.report.figures import ACTION_COLOURS, BLUE, figure
+from traceclass.experiments.car import PRIORS
+from traceclass.report.figures import (
+    ACTION_COLOURS,
+    ACTIONS,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    figure,
+)
 from traceclass.report.page import Figure, Section, Table
+from traceclass.report.prior_comparison import difference_boxes
+from traceclass.report.words import estimate, number
 
-_ACTIONS = ("left", "coast", "right")
-_POLICIES = {
-    "noisy_argmax": "noisy argmax of the posterior mean",
-    "argmax": "plain argmax of the posterior mean",
-    "thompson": "Thompson sampling (one draw an episode)",
+_KERNELS = {"pcn": "pCN", "pcnl": "pCNL", "hmc": "HMC"}
+_ALTERNATIVES = {
+    "logistic": "cloning: logistic regression",
+    "network": "cloning: network 3 x 10",
     "expert": "the expert itself",
+    "optimal": "optimal driver (value iteration)",
 }
+_COLOURS = {"tcnn": BLUE, "kl": GREEN, "bnn": ORANGE, "logistic": GREY, "network": "black"}
 
 
 def sections(
@@ -29,35 +41,51 @@ def sections(
     return [
         Section(
             "Driving by the learned value function",
-            [main_table(results)],
+            [main_table(results), _spread_table(results)],
             [
                 Figure(
-                    _draw_steps(directory / "steps.png", arrays),
-                    "Steps to the flag in each episode; an episode that does not arrive in time "
-                    "counts as a failure.",
+                    _draw_failures(directory / "failures.png", results),
+                    "Failures with the noisy argmax of the posterior mean: filled marks a data set "
+                    "each, small marks the means of single chains on it, hollow marks the paper's.",
+                ),
+                Figure(
+                    _draw_steps(directory / "steps.png", results),
+                    "Steps to the flag on the first data set (Fig. results, left); an episode that "
+                    "does not arrive in time is a failure, written at the right.",
+                ),
+            ],
+        ),
+        Section(
+            "Can its probabilities be trusted?",
+            [_score_table(results)],
+            [
+                Figure(
+                    _draw_calibration(directory / "calibration.png", results),
+                    "Drives that were not learned from: the share of actions taken against their "
+                    "predicted probability, over all data sets; the area of a mark is the number "
+                    "of predictions. On the diagonal probabilities mean what they say.",
                 )
             ],
         ),
         Section(
-            "The value function and how well it is known",
-            [],
+            "Is it the true value function?",
+            [_truth_table(results)],
             [
                 Figure(
-                    _draw_surface(directory / "value.png", arrays),
-                    "Posterior mean and standard deviation of v(x) - v(valley). Demonstrations "
-                    "constrain differences of v only, so the value at the valley's bottom is "
-                    "subtracted.",
+                    _draw_surfaces(directory / "value.png", arrays),
+                    "Minus the least number of steps to the flag, from value iteration, and "
+                    "posterior means and standard deviations on the first data set. Only "
+                    "differences of v between the successors of a state are seen by the data.",
                 ),
                 Figure(
-                    _draw_policy(directory / "policy.png", arrays),
-                    "The expert's action, the action of the posterior mean, and the share of "
-                    "posterior draws that push right. At the upper and lower edge the velocity is "
-                    "clipped: all actions lead to the same state there, and left is shown.",
+                    _draw_truth(directory / "truth.png", arrays),
+                    "Posterior mean against the true value at states of held-out drives. Any "
+                    "increasing curve would be a perfect match.",
                 ),
                 Figure(
-                    _draw_differences(directory / "differences.png", trace, arrays),
-                    "Value of each action's successor minus that of the expert's action, at five "
-                    "states. A box below zero says that the posterior prefers the expert's action.",
+                    _draw_policies(directory / "policy.png", arrays),
+                    "The best action: of the expert, of value iteration, of the posterior means. "
+                    "Where the velocity is clipped all actions lead to one state: left is shown.",
                 ),
             ],
         ),
@@ -66,196 +94,368 @@ def sections(
             [_chain_table(results)],
             [
                 Figure(
+                    _draw_differences(directory / "differences.png", trace, arrays),
+                    "Value of each action's successor minus that of the expert's action, at five "
+                    "states, first data set.",
+                ),
+                Figure(
                     _draw_traces(directory / "log_likelihood.png", trace),
-                    "Log-likelihood of every kept draw, one colour a chain.",
-                )
+                    "Log-likelihood of the draws on the first data set, one colour a chain.",
+                ),
             ],
         ),
     ]
 
 
 def main_table(results: dict[str, Any]) -> Table:
-    """Failures of each policy, beside the paper's."""
+    """Failures of each policy, beside the paper's; cells that did not converge say so."""
     rows = []
-    for name, numbers in results["policies"].items():
-        steps, paper = numbers["median_steps_of_arrivals"], numbers["paper_failures_of_100"]
+    for row in results["rows"]:
+        if row["num_converged"]:
+            figures = [
+                estimate(row["failures"][policy])
+                for policy in ("noisy_argmax", "argmax", "thompson")
+            ]
+            figures.append(estimate(row["median_steps"], ".0f"))
+        else:
+            figures = ["not converged", "-", "-", "-"]
         rows.append(
             (
-                _POLICIES[name],
-                f"{numbers['failures']} of {numbers['episodes']}",
-                "-" if steps is None else f"{steps:.0f}",
-                "-" if paper is None else f"{paper} of 100",
+                f"{PRIORS[row['prior']]}, {_KERNELS[row['kernel']]}",
+                *figures,
+                f"{row['num_converged']} of {results['num_data_sets']}",
+                number(row["rhat"], ".3f"),
+                "-" if row["paper_failures"] is None else str(row["paper_failures"]),
             )
         )
-    return Table(("policy", "failures", "median steps", "paper's failures"), rows)
+    for row in results["alternatives"]:
+        failures, steps = estimate(row["failures"]), estimate(row["median_steps"], ".0f")
+        rows.append((_ALTERNATIVES[row["name"]], "-", failures, "-", steps, "-", "-", "-"))
+    return Table(
+        (
+            f"failures of {results['num_episodes']}",
+            "noisy argmax",
+            "argmax",
+            "Thompson",
+            "median steps",
+            "converged",
+            "worst R-hat",
+            "paper",
+        ),
+        rows,
+    )
 
 
 def headline(results: dict[str, Any]) -> str:
     """The run in one sentence for the terminal."""
-    chains = results["posterior"]
-    rhat = chains["rhat_value_differences"]
+    cells = results["cells"]
+    converged = sum(cell["is_converged"] for cell in cells)
+    over = f"± is the standard error over {results['num_data_sets']} data sets; "
     return (
-        f"value differences: R-hat {'not defined' if rhat is None else f'{rhat:.3f}'}, "
-        f"ESS {chains['ess_value_differences'] or 0:.0f}; "
-        f"acceptance {chains['acceptance_rate']:.3f}; "
-        f"{chains['steps_per_second']:,.0f} steps/s; "
-        f"{results['seconds']['total']:.0f} s in all"
+        f"{over if results['num_data_sets'] > 1 else ''}{converged} of {len(cells)} cells have "
+        f"R-hat < 1.02 on everything reported; {results['seconds']['total']:.0f} s in all"
     )
 
 
-def _chain_table(results: dict[str, Any]) -> Table:
-    chains, seconds = results["posterior"], results["seconds"]
-
-    def number(value: float | None, digits: str) -> str:
-        return "not defined" if value is None else format(value, digits)
-
-    rows = [
-        ("acceptance rate", number(chains["acceptance_rate"], ".3f")),
-        ("step size", number(chains["step_size"], ".4g")),
-        ("R-hat, worst value difference", number(chains["rhat_value_differences"], ".3f")),
-        ("ESS, worst value difference", number(chains["ess_value_differences"], ".0f")),
-        ("R-hat, log-likelihood", number(chains["rhat_log_likelihood"], ".3f")),
-        ("ESS, log-likelihood", number(chains["ess_log_likelihood"], ".0f")),
-        ("steps a second, all chains", number(chains["steps_per_second"], ",.0f")),
-        ("compilation", f"{seconds['compile']:.1f} s"),
-        ("warm-up", f"{seconds['warmup']:.1f} s"),
-        ("sampling", f"{seconds['sampling']:.1f} s"),
+def warnings(results: dict[str, Any]) -> list[str]:
+    """What is wrong with single cells."""
+    return [
+        f"{cell['prior']}-{cell['kernel']}-{cell['data_set']}: {text}"
+        for cell in results["cells"]
+        for text in cell["warnings"]
     ]
-    rows += [("warning", text) for text in chains["warnings"]]
-    return Table(("diagnostic", "value"), rows)
 
 
-def _draw_surface(path: Path, arrays: xr.Dataset) -> Path:
-    with figure(path, 8.4, 3.4) as canvas:
-        for axes, name, title, colours in zip(
-            canvas.subplots(1, 2, sharey=True),
-            ("value_mean", "value_sd"),
-            ("posterior mean of v(x) - v(valley)", "posterior standard deviation"),
-            ("viridis", "magma"),
-            strict=True,
-        ):
-            mesh = axes.pcolormesh(
-                arrays["position"],
-                arrays["velocity"],
-                arrays[name].T,
-                cmap=colours,
-                rasterized=True,
+def _spread_table(results: dict[str, Any]) -> Table:
+    """Failures data set by data set, and how far single chains differ on one."""
+    rows = []
+    for cell in results["cells"]:
+        chains = cell["chain_failures"]
+        failures = cell["policies"]["noisy_argmax"]["failures"]
+        rows.append(
+            (
+                f"{PRIORS[cell['prior']]}, {_KERNELS[cell['kernel']]}",
+                str(cell["data_set"]),
+                f"{failures}" if cell["is_converged"] else f"({failures})",
+                f"{np.mean(chains):.1f} ± {np.std(chains):.1f}",
+                f"{min(chains)} to {max(chains)}",
+                str(cell["policies"]["argmax"]["failures"]),
+                str(cell["policies"]["thompson"]["failures"]),
+                number(cell["rhat"], ".3f"),
             )
-            canvas.colorbar(mesh, ax=axes)
-            _scatter_demonstrations(axes, arrays)
-            _label_state_space(axes, title)
-        canvas.axes[0].legend(loc="lower left", frameon=True, framealpha=0.9)
+        )
+    heads = (
+        "cell",
+        "data set",
+        "noisy argmax",
+        "by single chains, mean ± sd",
+        "range",
+        "argmax",
+        "Thompson",
+        "R-hat",
+    )
+    return Table(heads, rows)
+
+
+def _score_table(results: dict[str, Any]) -> Table:
+    heads = ("held-out drives", "log-score", "accuracy", "calibration error")
+    rows = [
+        (
+            name,
+            estimate(row["log_score"], ".3f"),
+            estimate(row["accuracy"], ".3f"),
+            estimate(row["calibration_error"], ".3f"),
+        )
+        for name, row in _named_rows(results)
+    ]
+    return Table(heads, rows)
+
+
+def _truth_table(results: dict[str, Any]) -> Table:
+    heads = ("rank correlation with the true value", "visited states", "whole box")
+    rows = [
+        (
+            name,
+            estimate(row["rank_correlation_visited"], ".3f"),
+            estimate(row["rank_correlation_box"], ".3f"),
+        )
+        for name, row in _named_rows(results)
+        if "rank_correlation_box" in row
+    ]
+    return Table(heads, rows)
+
+
+def _named_rows(results: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    posteriors = [
+        (f"{PRIORS[row['prior']]}, {_KERNELS[row['kernel']]}", row) for row in results["rows"]
+    ]
+    return posteriors + [(_ALTERNATIVES[row["name"]], row) for row in results["alternatives"]]
+
+
+def _chain_table(results: dict[str, Any]) -> Table:
+    heads = (
+        "cell",
+        "data set",
+        "acceptance",
+        "step size",
+        "kicks",
+        "steps",
+        "ESS",
+        "R-hat",
+        "ESS a second",
+        "seconds",
+        "error of the table",
+    )
+    rows = [
+        (
+            f"{PRIORS[cell['prior']]}, {_KERNELS[cell['kernel']]}",
+            str(cell["data_set"]),
+            number(cell["acceptance_rate"], ".3f"),
+            number(cell["tuning"].get("step_size"), ".3g"),
+            format(cell["tuning"]["num_kicks"], ".0f") if "num_kicks" in cell["tuning"] else "-",
+            f"{cell['steps']:,}",
+            number(cell["ess"], ".0f"),
+            number(cell["rhat"], ".3f"),
+            number(cell["ess_per_second"], ".1f"),
+            f"{cell['seconds']:.0f}",
+            f"{cell['interpolation_error']:.0e}",
+        )
+        for cell in results["cells"]
+    ]
+    return Table(heads, rows)
+
+
+def _draw_failures(path: Path, results: dict[str, Any]) -> Path:
+    rows = results["rows"]
+    with figure(path, 8.4, 0.5 * len(rows) + 1.0) as canvas:
+        axes = canvas.subplots()
+        rng = np.random.default_rng(0)
+        for height, row in enumerate(rows):
+            colour = _COLOURS[row["prior"]]
+            for cell in results["cells"]:
+                if (cell["prior"], cell["kernel"]) != (row["prior"], row["kernel"]):
+                    continue
+                own = height + rng.uniform(-0.22, 0.22)
+                chains = cell["chain_failures"]
+                axes.scatter(chains, [own] * len(chains), s=5, color=colour, alpha=0.4)
+                failures = cell["policies"]["noisy_argmax"]["failures"]
+                filled = colour if cell["is_converged"] else "none"
+                axes.scatter(failures, own, s=40, facecolor=filled, edgecolor=colour, marker="D")
+            if row["paper_failures"] is not None:
+                axes.scatter(
+                    row["paper_failures"], height, s=90, facecolor="none", edgecolor="black"
+                )
+        names = [f"{PRIORS[row['prior']]}, {_KERNELS[row['kernel']]}" for row in rows]
+        axes.set_yticks(range(len(rows)), names)
+        axes.set(xlabel=f"failures of {results['num_episodes']}")
+        axes.set_xlim(-2, results["num_episodes"] + 2)
+        axes.invert_yaxis()
     return path
 
 
-def _draw_policy(path: Path, arrays: xr.Dataset) -> Path:
-    with figure(path, 10.5, 3.2) as canvas:
-        left, middle, right = canvas.subplots(1, 3, sharey=True)
-        colours = ListedColormap(ACTION_COLOURS)
-        agreement = float((arrays["policy"] == arrays["expert_policy"]).mean())
-        for axes, name, title in (
-            (left, "expert_policy", "expert"),
-            (middle, "policy", f"posterior mean (agrees on {agreement:.0%} of the box)"),
+def _draw_steps(path: Path, results: dict[str, Any]) -> Path:
+    policies = [
+        (f"{PRIORS[c['prior']]}, {_KERNELS[c['kernel']]}, {words}", c["policies"][key]["steps"])
+        for c in results["cells"]
+        if c["data_set"] == 0
+        for key, words in (("noisy_argmax", "noisy"), ("argmax", "plain"))
+    ]
+    with figure(path, 8.4, 0.32 * len(policies) + 0.9) as canvas:
+        axes = canvas.subplots()
+        arrived = [[s for s in steps if s >= 0] for _, steps in policies]
+        axes.boxplot(
+            arrived,
+            orientation="horizontal",
+            tick_labels=[name for name, _ in policies],
+            widths=0.6,
+            flierprops={"markersize": 2},
+            medianprops={"color": "black"},
+        )
+        for height, (_, steps) in enumerate(policies, start=1):
+            failed = sum(s < 0 for s in steps)
+            axes.annotate(
+                f"{failed} failed", (1.01, height), xycoords=("axes fraction", "data"), va="center"
+            )
+        axes.set(xlabel="steps to the flag")
+        axes.invert_yaxis()
+    return path
+
+
+def _draw_calibration(path: Path, results: dict[str, Any]) -> Path:
+    """Bins of all data sets, of the last kernel of each prior and of the clones."""
+    curves: dict[str, list[list[dict[str, Any]]]] = {}
+    last = {row["prior"]: row["kernel"] for row in results["rows"]}
+    for cell in results["cells"]:
+        if last[cell["prior"]] == cell["kernel"]:
+            curves.setdefault(cell["prior"], []).append(cell["calibration"])
+    for row in results["alternatives"]:
+        if row["calibration"]:
+            curves[row["name"]] = row["calibration"]
+    names = PRIORS | _ALTERNATIVES
+    with figure(path, 2.3 * len(curves), 2.7) as canvas:
+        panels = canvas.subplots(1, len(curves), sharey=True, squeeze=False)[0]
+        for axes, (name, parts) in zip(panels, curves.items(), strict=True):
+            axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.7)
+            bins = [b for part in parts for b in part]
+            axes.scatter(
+                [b["predicted"] for b in bins],
+                [b["observed"] for b in bins],
+                s=[max(3.0, 0.4 * b["count"]) for b in bins],
+                color=_COLOURS[name],
+                alpha=0.6,
+                linewidth=0,
+            )
+            axes.set(title=names[name].removeprefix("cloning: "), xlabel="predicted")
+        panels[0].set_ylabel("taken")
+    return path
+
+
+def _draw_surfaces(path: Path, arrays: xr.Dataset) -> Path:
+    names = [str(name) for name in arrays["prior"].values]
+    with figure(path, 2.9 * (len(names) + 1), 5.2) as canvas:
+        above, below = canvas.subplots(2, len(names) + 1, sharex=True, sharey=True)
+        _surface(above[0], arrays, arrays["true_value"], "true value, steps", "viridis")
+        below[0].set_axis_off()
+        for column, name in enumerate(names, start=1):
+            own = arrays.sel(prior=name)
+            _surface(above[column], arrays, own["value_mean"], f"mean, {PRIORS[name]}", "viridis")
+            _surface(below[column], arrays, own["value_sd"], "sd of v(x) - v(valley)", "magma")
+    return path
+
+
+def _surface(axes: Axes, arrays: xr.Dataset, values: xr.DataArray, title: str, cmap: str) -> None:
+    mesh = axes.pcolormesh(
+        arrays["position"], arrays["velocity"], values.T, cmap=cmap, rasterized=True
+    )
+    axes.figure.colorbar(mesh, ax=axes)
+    _scatter_demonstrations(axes, arrays)
+    axes.set(title=title, xlabel="position", ylabel="velocity")
+
+
+def _draw_truth(path: Path, arrays: xr.Dataset) -> Path:
+    names = [str(name) for name in arrays["prior"].values]
+    with figure(path, 2.8 * len(names), 2.7) as canvas:
+        for axes, name in zip(canvas.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+            axes.scatter(
+                arrays["held_out_truth"],
+                arrays["held_out_value"].sel(prior=name),
+                s=8,
+                color=_COLOURS[name],
+                alpha=0.6,
+            )
+            axes.set(title=PRIORS[name], xlabel="minus steps to the flag")
+        canvas.axes[0].set_ylabel("posterior mean of v")
+    return path
+
+
+def _draw_policies(path: Path, arrays: xr.Dataset) -> Path:
+    names = [str(name) for name in arrays["prior"].values]
+    panels = [("expert", arrays["expert_policy"]), ("value iteration", arrays["optimal_policy"])]
+    panels += [(PRIORS[name], arrays["policy"].sel(prior=name)) for name in names]
+    with figure(path, 2.6 * len(panels), 2.7) as canvas:
+        for axes, (title, actions) in zip(
+            canvas.subplots(1, len(panels), sharey=True), panels, strict=True
         ):
             axes.pcolormesh(
                 arrays["position"],
                 arrays["velocity"],
-                arrays[name].T,
-                cmap=colours,
+                actions.T,
+                cmap=ListedColormap(ACTION_COLOURS),
                 vmin=-0.5,
                 vmax=2.5,
                 alpha=0.6,
                 rasterized=True,
             )
-            _label_state_space(axes, title)
-        share = arrays["choice_share"].isel(action=2).T
-        mesh = right.pcolormesh(
-            arrays["position"],
-            arrays["velocity"],
-            share,
-            cmap="PuOr_r",
-            vmin=0,
-            vmax=1,
-            rasterized=True,
-        )
-        canvas.colorbar(mesh, ax=right)
-        _label_state_space(right, "share of draws that push right")
-        for axes in (left, middle, right):
             _scatter_demonstrations(axes, arrays)
-        left.legend(loc="lower left", frameon=True, framealpha=0.9)
+            axes.set(title=title, xlabel="position")
+        canvas.axes[0].set_ylabel("velocity")
+        canvas.axes[0].legend(loc="lower left", frameon=True, framealpha=0.9, fontsize=6)
     return path
 
 
 def _draw_differences(path: Path, trace: xr.DataTree, arrays: xr.Dataset) -> Path:
-    draws = trace["posterior"].to_dataset()["value_difference"].values
-    draws = draws.reshape(-1, *draws.shape[2:])
+    """A row a prior, of the last kernel, which is that of the surfaces."""
+    cells = {str(cell).split("-")[0]: str(cell) for cell in trace.children}
     expert = arrays["test_expert"].values
-    with figure(path, 10.5, 2.9) as canvas:
-        for state, axes in enumerate(canvas.subplots(1, len(expert), sharey=True)):
-            boxes = axes.boxplot(
-                [draws[:, state, action] for action in range(len(_ACTIONS))],
-                tick_labels=_ACTIONS,
-                patch_artist=True,
-                widths=0.6,
-                flierprops={"markersize": 2, "alpha": 0.4},
-                medianprops={"color": "black"},
-            )
-            for box, colour in zip(boxes["boxes"], ACTION_COLOURS, strict=True):
-                box.set(facecolor=colour, alpha=0.6)
-            axes.axhline(0, color="black", linewidth=0.6)
-            x, w = arrays["test_states"].values[state]
-            axes.set_title(f"({x:g}, {w:g}): expert {_ACTIONS[expert[state]]}")
-        canvas.axes[0].set_ylabel("v - v(expert's action)")
+    with figure(path, 10.5, 2.2 * len(cells) + 0.3) as canvas:
+        grid = canvas.subplots(len(cells), len(expert), sharey="row", squeeze=False)
+        for row, (prior, cell) in zip(grid, cells.items(), strict=True):
+            draws = trace[cell]["posterior"].to_dataset()["value_difference"].values
+            draws = draws.reshape(-1, *draws.shape[2:])
+            for state, axes in enumerate(row):
+                difference_boxes(axes, draws[:, state])
+                x, w = arrays["test_states"].values[state]
+                if row is grid[0]:
+                    axes.set_title(f"({x:g}, {w:g}): expert {ACTIONS[expert[state]]}")
+            row[0].set_ylabel(PRIORS[prior])
     return path
 
 
 def _draw_traces(path: Path, trace: xr.DataTree) -> Path:
-    with figure(path, 8.4, 2.8) as canvas:
-        axes = canvas.subplots()
-        axes.plot(
-            trace["posterior"].to_dataset()["log_likelihood"].values.T, linewidth=0.7, alpha=0.8
-        )
-        axes.set(xlabel="draw", ylabel="log-likelihood")
-    return path
-
-
-def _draw_steps(path: Path, arrays: xr.Dataset) -> Path:
-    names = [str(name) for name in arrays["policy_name"].values]
-    longest = int(arrays["num_steps"].max())
-    with figure(path, 8.4, 2.6) as canvas:
-        axes = canvas.subplots()
-        rng = np.random.default_rng(0)
-        for row, name in enumerate(names):
-            steps = arrays["num_steps"].sel(policy_name=name).values
-            reached = arrays["reached"].sel(policy_name=name).values.astype(bool)
-            height = row + rng.uniform(-0.25, 0.25, steps.size)
-            axes.scatter(steps[reached], height[reached], s=8, color=BLUE, alpha=0.6)
-            axes.scatter(
-                steps[~reached], height[~reached], s=14, color=ACTION_COLOURS[2], marker="x"
-            )
-        axes.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
-        axes.set(xlabel="steps (a cross is a failure)", xlim=(0, longest * 1.03))
-        axes.invert_yaxis()
+    cells = list(trace.children)
+    with figure(path, 8.4, 1.3 * len(cells) + 0.5) as canvas:
+        panels = canvas.subplots(len(cells), 1, squeeze=False)[:, 0]
+        for axes, cell in zip(panels, cells, strict=True):
+            values = trace[cell]["posterior"].to_dataset()["log_likelihood"].values
+            # A trace of thousands of draws is a black bar: every so many are drawn.
+            every = max(1, values.shape[1] // 500)
+            axes.plot(values[:, ::every].T, linewidth=0.5, alpha=0.8)
+            axes.set_ylabel(cell)
+        panels[-1].set_xlabel("draw")
     return path
 
 
 def _scatter_demonstrations(axes: Axes, arrays: xr.Dataset) -> None:
     states = arrays["demonstration_states"].values
     actions = arrays["demonstration_actions"].values
-    for action, name in enumerate(_ACTIONS):
+    for action, name in enumerate(ACTIONS):
         chosen = actions == action
         if chosen.any():
             axes.scatter(
                 *states[chosen].T,
-                s=14,
+                s=9,
                 color=ACTION_COLOURS[action],
                 edgecolor="white",
-                linewidth=0.6,
+                linewidth=0.5,
                 label=f"expert went {name}",
             )
-
-
-def _label_state_space(axes: Axes, title: str) -> None:
-    axes.set(title=title, xlabel="position")
-    if axes.get_subplotspec() is not None and axes.get_subplotspec().is_first_col():  # pyright: ignore[reportOptionalMemberAccess]
-        axes.set_ylabel("velocity")

@@ -8,13 +8,27 @@ from types import MappingProxyType, ModuleType
 
 from traceclass.experiments.claim import DirectoryError
 from traceclass.experiments.directory import StoredRun, read_run
-from traceclass.report import mountain_car, prior_draws, theory
+from traceclass.report import (
+    learning_curve,
+    mountain_car,
+    prior_comparison,
+    prior_draws,
+    theory,
+    width_sweep,
+)
 from traceclass.report.page import Table, html_page
 from traceclass.sampling.files import write_file
 
-# Each of these modules has sections(), main_table() and headline().
+# Each of these modules has sections(), main_table() and headline(), and may have warnings().
 _REPORTS: Mapping[str, ModuleType] = MappingProxyType(
-    {"mountain-car": mountain_car, "prior-draws": prior_draws, "theory": theory}
+    {
+        "learning-curve": learning_curve,
+        "mountain-car": mountain_car,
+        "prior-comparison": prior_comparison,
+        "prior-draws": prior_draws,
+        "theory": theory,
+        "width-sweep": width_sweep,
+    }
 )
 
 
@@ -52,7 +66,8 @@ def terminal_summary(path: Path) -> tuple[Table, str, list[str]]:
     """The main table of a stored run, a sentence on it, and the warnings of its chains."""
     stored = read_run(path)
     report = _report_of(stored)
-    warnings = stored.results.get("posterior", {}).get("warnings", [])
+    warn = getattr(report, "warnings", None)
+    warnings = [] if warn is None else warn(stored.results)
     return report.main_table(stored.results), report.headline(stored.results), warnings
 
 

@@ -117,8 +117,18 @@ class Session:
         )
 
     def _is_finished(self) -> bool:
-        is_warm = self.warmup_done == self.num_warmup
-        return is_warm and self.draws_done >= self.num_samples and self.until is None
+        """Whether nothing is left to do, so that nothing need be compiled."""
+        if self.warmup_done < self.num_warmup or self.draws_done < self.num_samples:
+            return False
+        if self.until is None:
+            return True
+        goal = self.num_samples
+        while goal < min(self.draws_done, self.until.max_samples):
+            goal = self.until.next_goal(goal)
+        is_look = self.draws_done == goal
+        return is_look and (
+            goal >= self.until.max_samples or self.until.is_reached(self._recorded())
+        )
 
     def _description(self) -> dict[str, Any]:
         """What a `Run` says besides its draws; plain values, so that a chunk can keep them."""

@@ -1,0 +1,99 @@
+"""Behavioural cloning, the plain alternative: a classifier of states, with no dynamics in it.
+
+Fitted by scikit-learn, then carried over to JAX, so that clones drive in the same rollouts as
+policies from a value function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from traceclass.module import Module
+
+Method = Literal["logistic", "network"]
+CLONES: tuple[Method, ...] = ("logistic", "network")
+# The size of the paper's network, so that only the way of learning differs.
+_HIDDEN = (10, 10, 10)
+
+
+class Clone(Module):
+    """A fitted classifier: probabilities of the actions, and the policy that takes the best."""
+
+    layers: tuple[tuple[Float[Array, "in out"], Float[Array, " out"]], ...]
+    low: tuple[float, ...] = eqx.field(static=True)
+    high: tuple[float, ...] = eqx.field(static=True)
+    seen: tuple[int, ...] = eqx.field(static=True)
+    num_actions: int = eqx.field(static=True)
+
+    def log_probabilities(
+        self, states: Float[Array, "states dim"]
+    ) -> Float[Array, "states actions"]:
+        """Of each action in each state; minus infinity for those that were never seen."""
+        hidden = _scaled(states, self.low, self.high)
+        for depth, (weights, biases) in enumerate(self.layers):
+            hidden = (jnp.tanh(hidden) if depth else hidden) @ weights + biases
+        if len(self.seen) == 2:  # scikit-learn keeps one logit of two classes
+            hidden = jnp.concatenate([jnp.zeros_like(hidden), hidden], axis=1)
+        never = jnp.full((len(states), self.num_actions), -jnp.inf)
+        return never.at[:, jnp.array(self.seen)].set(jax.nn.log_softmax(hidden, axis=1))
+
+    def __call__(self, key: Key[Array, ""], states: Float[Array, "states dim"]) -> Array:
+        """As a policy: the most probable action."""
+        del key
+        return jnp.argmax(self.log_probabilities(states), axis=1)
+
+
+def clone(
+    states: Any,
+    actions: Any,
+    low: Sequence[float],
+    high: Sequence[float],
+    *,
+    num_actions: int,
+    method: Method,
+    seed: int = 0,
+) -> Clone:
+    """A classifier of `actions` (n,) by `states` (n, d), scaled to [-1, 1]^d, which is a policy.
+
+    "logistic" is logistic regression, "network" a tanh network of three layers of ten nodes, both
+    scikit-learn's with its default penalties. An action that was never seen has probability zero;
+    if only one was seen, it is taken everywhere.
+    """
+    actions = np.asarray(actions)
+    seen = tuple(np.unique(actions).tolist())
+    corners = tuple(map(float, low)), tuple(map(float, high))
+    layers = ((jnp.zeros((len(corners[0]), 1)), jnp.zeros(1)),)
+    if len(seen) > 1:
+        inputs = np.asarray(_scaled(jnp.asarray(states), *corners), dtype=np.float64)
+        layers = _fitted(inputs, actions, method, seed)
+    return Clone(layers, *corners, seen, num_actions)
+
+
+def _scaled(states: Array, low: Sequence[float], high: Sequence[float]) -> Array:
+    return 2 * (states - jnp.asarray(low)) / (jnp.asarray(high) - jnp.asarray(low)) - 1
+
+
+def _fitted(
+    inputs: np.ndarray, actions: np.ndarray, method: Method, seed: int
+) -> tuple[tuple[Array, Array], ...]:
+    """Weights (in, out) and biases (out,) of every layer."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.neural_network import MLPClassifier
+
+    if method == "logistic":
+        model: Any = LogisticRegression(max_iter=10_000).fit(inputs, actions)
+        return ((jnp.asarray(model.coef_.T, float), jnp.asarray(model.intercept_, float)),)
+    model = MLPClassifier(
+        _HIDDEN, activation="tanh", solver="lbfgs", max_iter=10_000, random_state=seed
+    ).fit(inputs, actions)
+    return tuple(
+        (jnp.asarray(weights, float), jnp.asarray(biases, float))
+        for weights, biases in zip(model.coefs_, model.intercepts_, strict=True)
+    )

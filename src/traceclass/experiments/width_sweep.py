@@ -1,0 +1,268 @@
+"""Acceptance rates against the width of the network (Table 1), and beyond it.
+
+An acceptance rate is a mean over the posterior, so chains are run to be in it rather than long:
+those of the trace-class prior begin at the draws of the next narrower network, with nodes added
+(`Prior.prolong`), and on the standard prior whose rate falls a Hamiltonian move in between brings
+the chains about where pCN no longer does. Neither changes the rates.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import pydantic
+import xarray as xr
+from jaxtyping import Array
+
+from traceclass.control import mountain_car as car
+from traceclass.experiments.base import Chains, Config, Experiment, Result
+from traceclass.experiments.car import choices, keys_of, prior_of, standard_error
+from traceclass.kernels import cycle, hmc, node_swap, pcn, pcnl
+from traceclass.likelihoods import ActionChoice
+from traceclass.posterior import Posterior
+from traceclass.priors import Prior
+from traceclass.sampling import Run
+from traceclass.sampling.until import worst_of
+
+_TENS = tuple(range(10, 101, 10))
+# Table 1, in per cent; NodeSwap's two figures are from the appendix.
+PAPER: dict[str, dict[int, float]] = {
+    "tcnn_pcn": dict(
+        zip(_TENS, (22.8, 24.0, 23.5, 22.1, 22.2, 23.1, 23.9, 23.4, 23.0, 23.9), strict=True)
+    ),
+    "bnn_fixed_pcn": dict(
+        zip(_TENS, (21.2, 15.0, 10.9, 8.52, 6.81, 5.47, 4.25, 3.91, 2.97, 2.23), strict=True)
+    ),
+    "tcnn_node_swap": {10: 30.0, 100: 1.0},
+}
+# The text gives one BNN row; its variances are read in two ways.
+PAPER["bnn_scaled_pcn"] = PAPER["bnn_fixed_pcn"]
+# Kicks of the Hamiltonian moves; short ones, because they are only to bring chains about.
+_NUM_KICKS = 8
+# Steps of the Hamiltonian move on the standard prior of fixed variances, 0.35 N^-0.6: adapted ones
+# are 0.088 at width 10 and 0.022 at width 100.
+_MOVER, _MOVER_EXPONENT = 0.35, -0.6
+
+
+class WidthSweepConfig(Config):
+    """Settings of `width-sweep`; the defaults are the paper's, and wider."""
+
+    widths: tuple[pydantic.PositiveInt, ...] = (*_TENS, 200, 500, 1000)
+    bnn_widths: tuple[pydantic.PositiveInt, ...] = (*_TENS, 200)
+    gradient_widths: tuple[pydantic.PositiveInt, ...] = (10, 30, 100, 200, 500, 1000)
+    noise: float = 0.1
+    num_demonstrations: int = pydantic.Field(default=50, ge=1, le=100_000)
+    step_size: float = 0.1
+    bnn_step_size: float = 1 / 7
+    pcnl_step_size: float = 0.003
+    hmc_step_size: float = 0.035
+    num_chains: int = pydantic.Field(default=16, ge=2, le=10_000)
+    # Steps of a chain: so many that all together move this many coordinates, within bounds.
+    num_moved: pydantic.PositiveInt = 60_000_000
+    min_steps: pydantic.PositiveInt = 200
+    max_steps: pydantic.PositiveInt = 20_000
+
+
+class Problem(NamedTuple):
+    """The demonstrations' likelihood, for networks of any width."""
+
+    likelihood: ActionChoice
+
+
+def build(config: WidthSweepConfig) -> Problem:
+    """Demonstrations of the expert, and a check of steps and widths."""
+    for kernel, size in (
+        (pcn, config.step_size),
+        (pcn, config.bnn_step_size),
+        (pcnl, config.pcnl_step_size),
+        (hmc, config.hmc_step_size),
+    ):
+        kernel.check_step_size(size)
+    if list(config.widths) != sorted(set(config.widths)) or not config.widths:
+        raise ValueError(
+            f"widths must rise, got {config.widths}: chains of a wider network begin at the draws "
+            "of the one before."
+        )
+    missing = set(config.gradient_widths) - set(config.widths)
+    if missing:
+        raise ValueError(
+            f"gradient_widths must be among widths, got {min(missing)}: their chains begin at the "
+            "draws of pCN."
+        )
+    demonstrations = car.demonstrate(
+        keys_of(config.seed).data, num_demonstrations=config.num_demonstrations
+    )
+    return Problem(choices(demonstrations, noise=config.noise))
+
+
+def run(problem: Problem, config: WidthSweepConfig, chains: Chains) -> Result:
+    """All cells, and their acceptance rates in per cent."""
+    began = time.perf_counter()
+    cells = _trace_class_cells(problem, config, chains)
+    for width in config.bnn_widths:
+        cells += _scaled_cell(problem, config, chains, width)
+        cells += _fixed_cell(problem, config, chains, width)
+    numbers = {"cells": cells, "seconds": {"total": time.perf_counter() - began}}
+    return Result(numbers, None, xr.Dataset(coords={"width": list(config.widths)}))
+
+
+def _trace_class_cells(
+    problem: Problem, config: WidthSweepConfig, chains: Chains
+) -> list[dict[str, Any]]:
+    """pCN and NodeSwap at every width, pCNL and HMC from the same starts at some."""
+    cells, before, positions = [], None, None
+    for width in config.widths:
+        prior = prior_of("tcnn", widths=(width,) * 3)
+        steps = _num_steps(prior, config)
+        if before is not None:
+            positions = _prolonged(config.seed, before, positions, prior)
+        swapped = chains.sample(
+            f"tcnn-{width}",
+            Posterior(prior, problem.likelihood),
+            cycle(pcn, node_swap),
+            step_size=config.step_size,
+            # The first chains begin at prior draws, and are fast.
+            num_warmup=steps if before is None else steps // 4,
+            initial_positions=positions,
+            **_draws(config, steps, keep_last=True),
+        )
+        positions, before = _last(swapped), prior
+        cells += _rates(swapped, width, prior, tcnn_pcn="pcn", tcnn_node_swap="node_swap")
+        if width in config.gradient_widths:
+            steps = _num_steps(prior, config, cost=3 * (_NUM_KICKS + 1))
+            moved = chains.sample(
+                f"tcnn-gradient-{width}",
+                Posterior(prior, problem.likelihood),
+                cycle(hmc.using(num_kicks=_NUM_KICKS), pcnl),
+                step_size=(config.hmc_step_size, config.pcnl_step_size),
+                num_warmup=0,
+                initial_positions=positions,
+                **_draws(config, steps),
+            )
+            cells += _rates(moved, width, prior, tcnn_hmc="hmc", tcnn_pcnl="pcnl")
+    return cells
+
+
+def _scaled_cell(
+    problem: Problem, config: WidthSweepConfig, chains: Chains, width: int
+) -> list[dict[str, Any]]:
+    """Variances 10 / (3 N): as the paper's text reads."""
+    prior = prior_of("bnn", widths=(width,) * 3, iid_variance=10 / (3 * width))
+    steps = _num_steps(prior, config, cost=2)
+    run = chains.sample(
+        f"bnn-scaled-{width}",
+        Posterior(prior, problem.likelihood),
+        pcn,
+        step_size=config.bnn_step_size,
+        num_warmup=steps,
+        **_draws(config, steps),
+    )
+    return _rates(run, width, prior, bnn_scaled_pcn="pcn")
+
+
+def _fixed_cell(
+    problem: Problem, config: WidthSweepConfig, chains: Chains, width: int
+) -> list[dict[str, Any]]:
+    """Variances 1/3 at every width: what the paper's row looks like."""
+    prior = prior_of("bnn", widths=(width,) * 3)
+    steps = _num_steps(prior, config, cost=3 * (_NUM_KICKS + 1))
+    run = chains.sample(
+        f"bnn-fixed-{width}",
+        Posterior(prior, problem.likelihood),
+        cycle(pcn, hmc.using(num_kicks=_NUM_KICKS)),
+        step_size=(config.bnn_step_size, _MOVER * width**_MOVER_EXPONENT),
+        num_warmup=steps,
+        **_draws(config, steps),
+    )
+    return _rates(run, width, prior, bnn_fixed_pcn="pcn")
+
+
+def _num_steps(prior: Prior, config: WidthSweepConfig, cost: int = 1) -> int:
+    """Steps of a chain; `cost` is that of a step beside one of pCN."""
+    wanted = config.num_moved // (cost * prior.num_coordinates)
+    least, most = (-(-bound // cost) for bound in (config.min_steps, config.max_steps))
+    return max(least, min(most, wanted))
+
+
+def _draws(config: WidthSweepConfig, steps: int, *, keep_last: bool = False) -> dict[str, Any]:
+    """Fifty draws or so of the log-likelihood; positions of the first and the last, if at all."""
+    thin = max(1, steps // 50)
+    num_samples = max(2, steps // thin)
+    return {
+        "num_chains": config.num_chains,
+        "num_samples": num_samples,
+        "thin": thin,
+        "seed": config.seed,
+        "store_positions": num_samples - 1 if keep_last else False,
+    }
+
+
+def _last(run: Run) -> np.ndarray:
+    """Where the chains ended."""
+    positions = run.positions
+    assert positions is not None
+    return positions[:, -1]
+
+
+def _prolonged(seed: int, before: Prior, positions: Any, prior: Prior) -> Array:
+    """The same networks with nodes added, drawn from the prior."""
+    keys = jax.random.split(
+        jax.random.fold_in(jax.random.key(seed), prior.num_coordinates), len(positions)
+    )
+    return jax.vmap(lambda key, z: before.prolong(key, z, prior))(keys, positions)
+
+
+def _rates(run: Run, width: int, prior: Prior, **moves: str) -> list[dict[str, Any]]:
+    """Acceptance rates in per cent, with the standard error over chains."""
+    _, rhat = worst_of(run.draws["log_likelihood"])
+    cells = []
+    for row, move in moves.items():
+        number = list(run.moves).index(move)
+        tried = run.tally.tried[..., number].sum(axis=1)
+        by_chain = run.tally.acceptance_rate[..., number].sum(axis=1, dtype=np.float64) / tried
+        cells.append(
+            {
+                "row": row,
+                "width": width,
+                "num_coordinates": prior.num_coordinates,
+                "acceptance": 100 * float(by_chain.mean()),
+                "error": 100 * (standard_error(by_chain) or 0.0),
+                "paper": PAPER.get(row, {}).get(width),
+                "step_size": run.tuning[move].get("step_size"),
+                "steps": run.num_chains * run.num_steps,
+                "rhat_log_likelihood": rhat,
+                "mean_log_likelihood": float(run.draws["log_likelihood"].mean()),
+                "seconds": run.compile_seconds + run.warmup_seconds + run.sampling_seconds,
+                "compile_seconds": run.compile_seconds,
+            }
+        )
+    return cells
+
+
+def row_of(cells: Sequence[dict[str, Any]], row: str) -> list[dict[str, Any]]:
+    """The cells of a row, by width."""
+    return sorted((cell for cell in cells if cell["row"] == row), key=lambda cell: cell["width"])
+
+
+EXPERIMENT = Experiment(
+    name="width-sweep",
+    summary="acceptance rates from width 10 to 1,000 beside Table 1, all kernels",
+    presets={
+        "quick": WidthSweepConfig(
+            widths=(4, 8),
+            bnn_widths=(8,),
+            gradient_widths=(8,),
+            num_chains=4,
+            num_moved=100_000,
+            max_steps=1_000,
+        ),
+        "paper": WidthSweepConfig(),
+    },
+    build=build,
+    run=run,
+    has_chains=True,
+)

@@ -1,0 +1,133 @@
+"""Boxplots of centred values under three priors (Fig. prior_compare, top)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+from matplotlib.axes import Axes
+
+from traceclass.experiments.car import PRIORS
+from traceclass.experiments.prior_comparison import DECIDED, PAPER
+from traceclass.report.figures import ACTION_COLOURS, ACTIONS, figure
+from traceclass.report.page import Figure, Section, Table
+from traceclass.report.words import estimate, number
+
+
+def sections(
+    directory: Path, results: dict[str, Any], trace: xr.DataTree, arrays: xr.Dataset
+) -> list[Section]:
+    """Draw every figure into `directory` and say what it shows."""
+    return [
+        Section(
+            "Centred values at five states",
+            [main_table(results)],
+            [
+                Figure(
+                    _draw(directory / "priors.png", results, trace, arrays),
+                    "Value of each action's successor minus that of the expert's action (eq. "
+                    "normalise_v), a row a prior and a column a state. Boxes below zero say that "
+                    "the posterior prefers the expert's action. Rows have scales of their own.",
+                )
+            ],
+        ),
+        Section("How often each action is the best", [_share_table(results, arrays)], []),
+        Section("The chains", [_chain_table(results)], []),
+    ]
+
+
+def main_table(results: dict[str, Any]) -> Table:
+    """Which states each posterior is decided about."""
+    names = list(results["priors"])
+    count = len(results["priors"][names[0]]["states"])
+    rows = []
+    for name in names:
+        prior = results["priors"][name]
+        decisions = [
+            "undecided" if state["decided"] is None else ACTIONS[state["decided"]]
+            for state in prior["states"]
+        ]
+        if not prior["is_converged"]:
+            decisions = ["not converged"] * count
+        rows.append((PRIORS[name], f"{prior['num_coordinates']:,}", *decisions))
+    rows.append(("the paper, all three", "20,000", *PAPER.split(", ")))
+    return Table(("prior", "parameters", *(f"state {n + 1}" for n in range(count))), rows)
+
+
+def headline(results: dict[str, Any]) -> str:
+    """The run in one sentence for the terminal."""
+    worst = max(results["priors"].values(), key=lambda p: p["rhat"] or float("inf"))["rhat"]
+    return (
+        f"decided: one action is the best in {DECIDED:.0%} of the draws; worst R-hat "
+        f"{number(worst, '.3f')}; {results['seconds']['total']:.0f} s in all"
+    )
+
+
+def _share_table(results: dict[str, Any], arrays: xr.Dataset) -> Table:
+    rows = []
+    for name, prior in results["priors"].items():
+        for index, state in enumerate(prior["states"]):
+            x, w = arrays["test_states"].values[index]
+            rows.append(
+                (
+                    PRIORS[name],
+                    f"({x:g}, {w:g})",
+                    ACTIONS[int(arrays["test_expert"].values[index])],
+                    *(estimate(share, ".3f") for share in state["share_best"]),
+                    *(estimate(mean, ".3f") for mean in state["difference"]),
+                )
+            )
+    shares = (f"share {action}" for action in ACTIONS)
+    means = (f"mean {action}" for action in ACTIONS)
+    return Table(("prior", "state", "expert", *shares, *means), rows)
+
+
+def _chain_table(results: dict[str, Any]) -> Table:
+    rows = [
+        (
+            PRIORS[name],
+            number(prior["acceptance_rate"], ".3f"),
+            number(prior["tuning"].get("step_size"), ".4g"),
+            number(prior["tuning"].get("num_kicks"), ".0f"),
+            f"{prior['draws']:,}",
+            number(prior["ess"], ".0f"),
+            number(prior["rhat"], ".3f"),
+            f"{prior['seconds']:.0f}",
+        )
+        for name, prior in results["priors"].items()
+    ]
+    heads = ("prior", "acceptance", "step size", "kicks", "draws", "ESS", "R-hat", "seconds")
+    return Table(heads, rows)
+
+
+def _draw(path: Path, results: dict[str, Any], trace: xr.DataTree, arrays: xr.Dataset) -> Path:
+    names = list(results["priors"])
+    expert = arrays["test_expert"].values
+    with figure(path, 10.5, 2.4 * len(names) + 0.3) as canvas:
+        grid = canvas.subplots(len(names), len(expert), sharey="row", squeeze=False)
+        for row, name in zip(grid, names, strict=True):
+            draws = trace[name]["posterior"].to_dataset()["value_difference"].values
+            for state, axes in enumerate(row):
+                difference_boxes(axes, draws.reshape(-1, *draws.shape[2:])[:, state])
+                x, w = arrays["test_states"].values[state]
+                if row is grid[0]:
+                    axes.set_title(f"({x:g}, {w:g}): expert {ACTIONS[expert[state]]}")
+            row[0].set_ylabel(PRIORS[name])
+    return path
+
+
+def difference_boxes(axes: Axes, draws: Any) -> None:
+    """A box an action, of draws (draws, actions)."""
+    boxes = axes.boxplot(
+        [draws[:, action] for action in range(len(ACTIONS))],
+        tick_labels=ACTIONS,
+        patch_artist=True,
+        widths=0.6,
+        showfliers=False,
+        whis=(2.5, 97.5),
+        medianprops={"color": "black"},
+    )
+    for box, colour in zip(boxes["boxes"], ACTION_COLOURS, strict=True):
+        box.set(facecolor=colour, alpha=0.6)
+    axes.axhline(0, color="black", linewidth=0.6)

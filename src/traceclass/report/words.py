@@ -1,0 +1,23 @@
+"""Numbers as they stand in tables: with their error, and with a word where there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def with_error(value: float | None, error: float | None, digits: str = ".1f") -> str:
+    """The number and its standard error; infinite values are stored as null."""
+    if value is None:
+        return "-inf"
+    text = format(value, digits)
+    return text if error is None else f"{text} ± {format(error, digits)}"
+
+
+def estimate(figure: dict[str, Any] | None, digits: str = ".1f") -> str:
+    """A figure {"mean", "error"} of the results, or a dash."""
+    return "-" if figure is None else with_error(figure["mean"], figure["error"], digits)
+
+
+def number(value: float | None, digits: str) -> str:
+    """A number, or words where it is not defined."""
+    return "not defined" if value is None else format(value, digits)
