@@ -24,7 +24,8 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 	@touch $@
 
 demo: install
-	$(BIN)/traceclass run mountain-car --preset paper --out runs/demo --overwrite
+	$(BIN)/traceclass run mountain-car --preset paper --set priors=tcnn --set kernels=pcn \
+		--set num_data_sets=1 --out runs/demo --overwrite
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .

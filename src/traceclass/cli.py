@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, get_origin
 
 import pydantic
 import typer
@@ -229,6 +229,8 @@ def _changed(
             known = ", ".join(type(chosen).model_fields)
             raise ValueError(f"unknown setting {key!r} of {experiment.name}; there is {known}.")
         changes[key] = _parsed(value)
+        if get_origin(type(chosen).model_fields[key].annotation) is tuple:
+            changes[key] = _listed(changes[key])
     try:
         # As JSON: there a list may stand for a tuple, while "2" or true is still not a number.
         begun = chosen.model_dump() if stored is None else stored
@@ -248,6 +250,13 @@ def _parsed(text: str) -> Any:
         except json.JSONDecodeError:
             continue
     return text
+
+
+def _listed(value: Any) -> Any:
+    """A setting of several values: words between commas, or one value alone."""
+    if isinstance(value, str):
+        return value.split(",")
+    return value if isinstance(value, list) else [value]
 
 
 def _until(texts: list[str], max_samples: int | None, max_time: float | None) -> Until | None:

@@ -28,7 +28,7 @@ from traceclass.sampling.store import Store
 pytestmark = pytest.mark.xdist_group("cli")
 
 SETTINGS = {
-    "priors": '["kl"]', "kernels": '["pcn"]', "step_size": 0.2, "num_warmup": 40, "num_samples": 8,
+    "priors": "kl", "kernels": "pcn", "step_size": 0.2, "num_warmup": 40, "num_samples": 8,
     "max_samples": 8, "thin": 5, "num_chains": 2, "num_kept": 8, "num_episodes": 4, "grid": 5,
     "max_steps": 20, "num_held_out": 4, "reference_grid": 10,
 }  # fmt: skip
@@ -160,6 +160,8 @@ def test_list_names_experiments_presets_and_settings(traceclass, tmp_path):
         (["run", "mountain-car", "--set", "alpha=1"], "alpha > 1, got 1.0"),
         (["run", "mountain-car", "--set", "alpha=NaN"], "setting alpha=nan"),
         (["run", "mountain-car", "--set", "widths=[]"], "at least one hidden layer"),
+        (["run", "mountain-car", "--set", "priors=tcnn,gp"], "setting priors=['tcnn', 'gp']"),
+        (["run", "mountain-car", "--set", "kernels=[]"], "setting kernels=[]"),
         (["run", "mountain-car", "--set", "widths=10,0"], "widths[1] must be at least 1, got 0"),
         (["run", "mountain-car", "--set", "weight_variance=0"], "weight_variance must be positive"),
         (["run", "mountain-car", "--set", "noise=-0.1"], "noise must be positive"),
@@ -254,7 +256,7 @@ def test_a_single_stuck_chain_still_reports(traceclass, tmp_path):
     changes = [word for k, v in settings.items() for word in ("--set", f"{k}={v}")]
     answer = traceclass("run", "mountain-car", *TINY, *changes, "--out", "run", cwd=tmp_path)
     assert answer.exit_code == 0, answer.stderr
-    assert "warning: chain 0 never moved" in answer.stdout
+    assert "warning: kl-pcn-0: chain 0 never moved" in answer.stdout
 
 
 @pytest.mark.parametrize(
@@ -305,12 +307,12 @@ def check_extension(traceclass, words: list[str], folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def signalled_at_a_commit(number: int):
+def signalled_at_a_commit(number: int, of: str = CELL):
     """Once: a second signal would stop it at once."""
     real = Store.commit
 
     def commit(self, *arguments):
-        if not self.contents.chunks:
+        if self.path.name == of and not self.contents.chunks:
             os.kill(os.getpid(), number)
         real(self, *arguments)
 
@@ -319,6 +321,26 @@ def signalled_at_a_commit(number: int):
         # Due at every look, however short the run.
         patched.setattr("traceclass.sampling.session.Session._is_due", lambda _: True)
         yield
+
+
+def test_a_table_goes_on_with_the_cell_that_was_stopped(traceclass, tmp_path):
+    """Two cells, stopped in the second: the first is not run again, and both end up the same."""
+    two = [*TINY, "--set", "num_data_sets=2"]
+    assert traceclass("run", "mountain-car", "--out", "once", *two, cwd=tmp_path).exit_code == 0
+    with signalled_at_a_commit(signal.SIGINT, of="kl-pcn-1"):
+        answer = traceclass("run", "mountain-car", "--out", "run", *two, cwd=tmp_path)
+    assert answer.exit_code == 130, answer.stderr
+    status = traceclass("status", "run", cwd=tmp_path).stdout.splitlines()
+    assert [line.split(",")[0] for line in status] == ["kl-pcn-0: finished", "kl-pcn-1: stopped"]
+    first = tmp_path / "run" / "unfinished" / "chain" / "kl-pcn-0"
+    before = {file.name: file.read_bytes() for file in first.iterdir()}
+    answer = traceclass("run", "mountain-car", "--out", "run", "--resume", cwd=tmp_path)
+    assert answer.exit_code == 0, answer.stderr
+    finished = tmp_path / "run" / "chain" / "kl-pcn-0"
+    assert {file.name: file.read_bytes() for file in finished.iterdir()} == before
+    for cell in ("kl-pcn-0", "kl-pcn-1"):
+        runs = [tc.open_run(tmp_path / name / "chain" / cell).sha256() for name in ("run", "once")]
+        assert runs[0] == runs[1]
 
 
 @pytest.mark.long

@@ -2,8 +2,8 @@
 
 An acceptance rate is a mean over the posterior, so chains are run to be in it rather than long:
 those of the trace-class prior begin at the draws of the next narrower network, with nodes added
-(`Prior.prolong`), and on the standard prior whose rate falls a Hamiltonian move in between brings
-the chains about where pCN no longer does. Neither changes the rates.
+(`Prior.prolong`), and where pCN no longer gets about, on the standard prior of fixed variances, a
+Hamiltonian move follows each of its steps. Neither changes the rates.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ PAPER: dict[str, dict[int, float]] = {
 PAPER["bnn_scaled_pcn"] = PAPER["bnn_fixed_pcn"]
 # Kicks of the Hamiltonian moves; short ones, because they are only to bring chains about.
 _NUM_KICKS = 8
-# Steps of the Hamiltonian move on the standard prior of fixed variances, 0.35 N^-0.6: adapted ones
-# are 0.088 at width 10 and 0.022 at width 100.
-_MOVER, _MOVER_EXPONENT = 0.35, -0.6
+# Steps of the Hamiltonian move on standard priors: adapted, they are 0.088 at width 10, and 0.022
+# at width 100 if the variances are fixed.
+_MOVER, _MOVER_EXPONENT = 0.088, -0.6
 
 
 class WidthSweepConfig(Config):
     """Settings of `width-sweep`; the defaults are the paper's, and wider."""
 
     widths: tuple[pydantic.PositiveInt, ...] = (*_TENS, 200, 500, 1000)
-    bnn_widths: tuple[pydantic.PositiveInt, ...] = (*_TENS, 200)
+    bnn_widths: tuple[pydantic.PositiveInt, ...] = _TENS
     gradient_widths: tuple[pydantic.PositiveInt, ...] = (10, 30, 100, 200, 500, 1000)
     noise: float = 0.1
     num_demonstrations: int = pydantic.Field(default=50, ge=1, le=100_000)
@@ -60,11 +60,17 @@ class WidthSweepConfig(Config):
     bnn_step_size: float = 1 / 7
     pcnl_step_size: float = 0.003
     hmc_step_size: float = 0.035
-    num_chains: int = pydantic.Field(default=16, ge=2, le=10_000)
-    # Steps of a chain: so many that all together move this many coordinates, within bounds.
-    num_moved: pydantic.PositiveInt = 60_000_000
-    min_steps: pydantic.PositiveInt = 200
-    max_steps: pydantic.PositiveInt = 20_000
+    # Many short chains rather than few long ones: their starts are draws of the posterior already.
+    num_chains: int = pydantic.Field(default=32, ge=2, le=10_000)
+    # Steps of a chain: so many that it moves this many coordinates, within bounds.
+    num_moved: pydantic.PositiveInt = 48_000_000
+    min_steps: pydantic.PositiveInt = 60
+    max_steps: pydantic.PositiveInt = 10_000
+    # Chains on standard priors begin at prior draws. With scaled variances they are of pCN alone;
+    # with fixed ones a cycle is a step of pCN and a Hamiltonian move.
+    bnn_chains: int = pydantic.Field(default=16, ge=2, le=10_000)
+    bnn_steps: pydantic.PositiveInt = 2_000
+    bnn_cycles: pydantic.PositiveInt = 200
 
 
 class Problem(NamedTuple):
@@ -104,8 +110,7 @@ def run(problem: Problem, config: WidthSweepConfig, chains: Chains) -> Result:
     began = time.perf_counter()
     cells = _trace_class_cells(problem, config, chains)
     for width in config.bnn_widths:
-        cells += _scaled_cell(problem, config, chains, width)
-        cells += _fixed_cell(problem, config, chains, width)
+        cells += _standard_cells(problem, config, chains, width)
     numbers = {"cells": cells, "seconds": {"total": time.perf_counter() - began}}
     return Result(numbers, None, xr.Dataset(coords={"width": list(config.widths)}))
 
@@ -128,7 +133,7 @@ def _trace_class_cells(
             # The first chains begin at prior draws, and are fast.
             num_warmup=steps if before is None else steps // 4,
             initial_positions=positions,
-            **_draws(config, steps, keep_last=True),
+            **_draws(config.seed, config.num_chains, steps, keep_last=True),
         )
         positions, before = _last(swapped), prior
         cells += _rates(swapped, width, prior, tcnn_pcn="pcn", tcnn_node_swap="node_swap")
@@ -141,44 +146,40 @@ def _trace_class_cells(
                 step_size=(config.hmc_step_size, config.pcnl_step_size),
                 num_warmup=0,
                 initial_positions=positions,
-                **_draws(config, steps),
+                **_draws(config.seed, config.num_chains, steps),
             )
             cells += _rates(moved, width, prior, tcnn_hmc="hmc", tcnn_pcnl="pcnl")
     return cells
 
 
-def _scaled_cell(
+def _standard_cells(
     problem: Problem, config: WidthSweepConfig, chains: Chains, width: int
 ) -> list[dict[str, Any]]:
-    """Variances 10 / (3 N): as the paper's text reads."""
-    prior = prior_of("bnn", widths=(width,) * 3, iid_variance=10 / (3 * width))
-    steps = _num_steps(prior, config, cost=2)
-    run = chains.sample(
-        f"bnn-scaled-{width}",
-        Posterior(prior, problem.likelihood),
-        pcn,
-        step_size=config.bnn_step_size,
-        num_warmup=steps,
-        **_draws(config, steps),
-    )
-    return _rates(run, width, prior, bnn_scaled_pcn="pcn")
-
-
-def _fixed_cell(
-    problem: Problem, config: WidthSweepConfig, chains: Chains, width: int
-) -> list[dict[str, Any]]:
-    """Variances 1/3 at every width: what the paper's row looks like."""
-    prior = prior_of("bnn", widths=(width,) * 3)
-    steps = _num_steps(prior, config, cost=3 * (_NUM_KICKS + 1))
-    run = chains.sample(
-        f"bnn-fixed-{width}",
-        Posterior(prior, problem.likelihood),
-        cycle(pcn, hmc.using(num_kicks=_NUM_KICKS)),
-        step_size=(config.bnn_step_size, _MOVER * width**_MOVER_EXPONENT),
-        num_warmup=steps,
-        **_draws(config, steps),
-    )
-    return _rates(run, width, prior, bnn_fixed_pcn="pcn")
+    """Both readings of the standard prior: variances 10 / (3 N), as the text has it, and 1/3."""
+    mover = hmc.using(num_kicks=_NUM_KICKS)
+    mover_step = _MOVER * (width / 10) ** _MOVER_EXPONENT
+    readings = {
+        "scaled": (10 / (3 * width), pcn, config.bnn_step_size, config.bnn_steps),
+        "fixed": (
+            1 / 3,
+            cycle(pcn, mover),
+            (config.bnn_step_size, mover_step),
+            config.bnn_cycles,
+        ),
+    }
+    cells = []
+    for reading, (variance, kernel, step_size, steps) in readings.items():
+        prior = prior_of("bnn", widths=(width,) * 3, iid_variance=variance)
+        sampled = chains.sample(
+            f"bnn-{reading}-{width}",
+            Posterior(prior, problem.likelihood),
+            kernel,
+            step_size=step_size,
+            num_warmup=steps,
+            **_draws(config.seed, config.bnn_chains, steps),
+        )
+        cells += _rates(sampled, width, prior, **{f"bnn_{reading}_pcn": "pcn"})
+    return cells
 
 
 def _num_steps(prior: Prior, config: WidthSweepConfig, cost: int = 1) -> int:
@@ -188,15 +189,15 @@ def _num_steps(prior: Prior, config: WidthSweepConfig, cost: int = 1) -> int:
     return max(least, min(most, wanted))
 
 
-def _draws(config: WidthSweepConfig, steps: int, *, keep_last: bool = False) -> dict[str, Any]:
+def _draws(seed: int, num_chains: int, steps: int, *, keep_last: bool = False) -> dict[str, Any]:
     """Fifty draws or so of the log-likelihood; positions of the first and the last, if at all."""
     thin = max(1, steps // 50)
     num_samples = max(2, steps // thin)
     return {
-        "num_chains": config.num_chains,
+        "num_chains": num_chains,
         "num_samples": num_samples,
         "thin": thin,
-        "seed": config.seed,
+        "seed": seed,
         "store_positions": num_samples - 1 if keep_last else False,
     }
 
@@ -259,6 +260,9 @@ EXPERIMENT = Experiment(
             num_chains=4,
             num_moved=100_000,
             max_steps=1_000,
+            bnn_chains=4,
+            bnn_steps=500,
+            bnn_cycles=50,
         ),
         "paper": WidthSweepConfig(),
     },

@@ -1,0 +1,78 @@
+"""What the mountain-car experiments ask of a posterior, against other ways to compute it."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from traceclass.control import mountain_car as car
+from traceclass.experiments.car import (
+    TEST_STATES,
+    action_probabilities,
+    choices,
+    held_out,
+    keys_of,
+    prior_of,
+    rank_correlation,
+    standard_error,
+    value_differences,
+)
+
+
+def test_priors_have_the_papers_sizes():
+    small = {name: prior_of(name).num_coordinates for name in ("tcnn", "kl", "bnn")}
+    assert small == {"tcnn": 261, "kl": 224, "bnn": 261}
+    large = [
+        prior_of(name, widths=(100, 100, 100), max_frequency=70).num_coordinates
+        for name in ("tcnn", "kl", "bnn")
+    ]
+    assert large == [20_601, 19_880, 20_601]
+
+
+def test_value_differences_are_zero_at_the_experts_action():
+    prior = prior_of("tcnn")
+    z = prior.sample(jax.random.key(0))
+    differences = np.asarray(value_differences(prior)(z))
+    expert = np.asarray(car.expert(jnp.array(TEST_STATES)))
+    assert expert.tolist() == [2, 2, 0, 0, 0]
+    np.testing.assert_array_equal(differences[np.arange(5), expert], 0.0)
+    left = prior.evaluate(z, car.step(jnp.array(TEST_STATES[:1]), jnp.array([0])))
+    right = prior.evaluate(z, car.step(jnp.array(TEST_STATES[:1]), jnp.array([2])))
+    assert differences[0, 0] == pytest.approx(float((left - right)[0]), abs=1e-5)
+
+
+def test_rank_correlation_is_spearmans_and_sees_only_the_order():
+    prior = prior_of("kl")
+    states = car.demonstrate(jax.random.key(1)).states
+    reference = jnp.sin(5 * states[:, 0]) + states[:, 1]
+    z = prior.sample(jax.random.key(2))
+    values = np.asarray(prior.evaluate(z, states))
+    ours = float(rank_correlation(prior, states, reference)(z))
+    assert ours == pytest.approx(spearmanr(values, reference).statistic, abs=1e-5)
+    assert float(rank_correlation(prior, states, jnp.exp(3 * reference))(z)) == pytest.approx(ours)
+    assert float(rank_correlation(prior, states, jnp.asarray(values) ** 3)(z)) == pytest.approx(1.0)
+
+
+def test_action_probabilities_are_those_of_the_likelihood():
+    prior = prior_of("bnn")
+    tests = held_out(0, 7)
+    z = prior.sample(jax.random.key(3))
+    each = np.asarray(action_probabilities(prior, tests.states, noise=0.1)(z))
+    np.testing.assert_allclose(each.sum(axis=1), 1.0, atol=1e-5)
+    likelihood = choices(tests, noise=0.1)
+    taken = np.exp(np.asarray(likelihood.log_prob_each(prior.at(likelihood.points)(z))))
+    np.testing.assert_allclose(each[np.arange(7), tests.actions], taken, rtol=1e-4)
+
+
+def test_held_out_drives_are_none_of_the_data():
+    seen = {tuple(s) for s in np.asarray(car.demonstrate(keys_of(0).data).states).tolist()}
+    other = {tuple(s) for s in np.asarray(held_out(0, 200).states).tolist()}
+    assert not seen & other
+
+
+def test_standard_error_of_a_mean():
+    assert standard_error([1.0]) is None
+    assert standard_error([1.0, 3.0]) == pytest.approx(1.0)

@@ -1,0 +1,92 @@
+"""Scores of held-out predictions, and figures of a learned function, against hand counts."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import traceclass as tc
+from traceclass.control import mountain_car as car
+from traceclass.experiments.base import Chains
+from traceclass.experiments.car import choices, held_out, prior_of, true_value
+from traceclass.experiments.driving import Course, mean_over
+from traceclass.experiments.learned import ask, exact_mean, learn, mean_and_error, score
+
+
+def test_scores_by_hand():
+    probabilities = np.array([[0.9, 0.05, 0.05], [0.2, 0.2, 0.6], [0.5, 0.25, 0.25]])
+    figures = score(np.log(probabilities), np.array([0, 2, 1]))
+    assert figures["log_score"] == pytest.approx(np.log([0.9, 0.6, 0.25]).mean())
+    assert figures["accuracy"] == pytest.approx(2 / 3)
+    # Bins of tenths: 0.05 twice (none taken), 0.2 four times (one taken), 0.5, 0.6, 0.9.
+    by_count = {
+        round(b["predicted"], 3): (b["observed"], b["count"]) for b in figures["calibration"]
+    }
+    assert by_count[0.05] == (0.0, 2)
+    assert by_count[0.225] == (0.25, 4)
+    assert by_count[0.9] == (1.0, 1)
+    distances = 2 * 0.05 + 4 * 0.025 + 0.5 + 0.4 + 0.1
+    assert figures["calibration_error"] == pytest.approx(distances / 9)
+
+
+def test_an_impossible_choice_that_was_made_scores_minus_infinity():
+    with np.errstate(divide="ignore"):
+        assert score(np.log([[0.0, 1.0]]), np.array([0]))["log_score"] == -np.inf
+
+
+def test_honest_probabilities_are_calibrated_and_boastful_ones_are_not():
+    """20,000 choices drawn from their probabilities; a bin's share errs by 0.02 at most (4 sd)."""
+    rng = np.random.default_rng(0)
+    probabilities = rng.dirichlet([1.0, 1.0, 1.0], 20_000)
+    actions = (rng.random((20_000, 1)) > probabilities.cumsum(axis=1)[:, :2]).sum(axis=1)
+    honest = score(np.log(probabilities), actions)
+    for b in honest["calibration"]:
+        assert abs(b["predicted"] - b["observed"]) < 4 * np.sqrt(0.25 / b["count"])
+    sharper = probabilities**4 / (probabilities**4).sum(axis=1, keepdims=True)
+    boastful = score(np.log(sharper), actions)
+    assert boastful["calibration_error"] > 5 * honest["calibration_error"]
+    assert boastful["log_score"] < honest["log_score"]
+
+
+def test_mean_over_leaves_out_what_has_no_value():
+    assert mean_over([None, None]) is None
+    assert mean_over([1.0, None, 2.0]) == {"mean": 1.5, "error": 0.5, "each": [1.0, 2.0]}
+
+
+def test_error_of_a_mean_of_independent_draws():
+    draws = np.random.default_rng(0).normal(size=(4, 2500))
+    figures = mean_and_error(draws)
+    assert figures["error"] == pytest.approx(0.01, rel=0.2)
+    assert np.isnan(mean_and_error(np.zeros((2, 10)))["error"])
+
+
+def test_a_learned_function_is_the_mean_of_its_kept_draws():
+    """Its table against the exact mean, chain means against theirs, and the counts."""
+    prior = prior_of("kl", max_frequency=3)
+    seen = car.demonstrate(jax.random.key(0), num_demonstrations=10)
+    asked = ask(prior, held_out(0, 6), true_value(30), noise=0.1)
+    learned = learn(
+        Chains(progress=False), "cell", tc.Posterior(prior, choices(seen, noise=0.1)), tc.pcn,
+        asked, num_kept=10, max_samples=10, step_size=0.3, num_chains=2, num_warmup=20,
+        num_samples=10, thin=1,
+    )  # fmt: skip
+    assert learned.kept.shape == (2, 5, prior.num_coordinates)
+    np.testing.assert_array_equal(learned.kept[:, -1], learned.run.positions[:, -1])
+    states = held_out(1, 20).states
+    of_all = exact_mean(prior, learned.kept)(states)
+    np.testing.assert_allclose(learned.mean(states), of_all, atol=1e-4)
+    first = np.mean([prior.evaluate(z, states) for z in jnp.asarray(learned.kept[0])], axis=0)
+    np.testing.assert_allclose(learned.chain_means[0](states), first, atol=1e-4)
+    assert learned.numbers["interpolation_error"] < 1e-4
+    assert learned.numbers["draws"] == 20
+    assert not learned.numbers["is_converged"]
+
+
+def test_a_course_is_the_same_for_every_policy():
+    course = Course(seed=3, num_episodes=6, max_steps=30)
+    again = course.drive(lambda _, states: car.expert(states))
+    assert course.drive(lambda _, states: car.expert(states)) == again
+    assert again["failures"] == again["steps"].count(-1)
+    assert again["median_steps"] is None or again["median_steps"] <= 30

@@ -1,0 +1,130 @@
+"""The experiments of many cells, whole, in their quick presets: what is in them, and repeatable."""
+
+from __future__ import annotations
+
+import json
+
+import jax
+import numpy as np
+import pytest
+import xarray as xr
+from typer.testing import CliRunner
+
+from traceclass.cli import app
+from traceclass.experiments import EXPERIMENTS, Chains
+from traceclass.experiments.car import prior_of
+from traceclass.experiments.width_sweep import PAPER, _prolonged, row_of
+
+pytestmark = pytest.mark.xdist_group("tables")
+
+
+def results_of(name: str, seed: int = 0):
+    experiment = EXPERIMENTS[name]
+    config = experiment.presets["quick"].model_copy(update={"seed": seed})
+    return experiment.run(experiment.build(config), config, Chains(progress=False))
+
+
+def without_times(content):
+    if isinstance(content, dict):
+        return {k: without_times(v) for k, v in content.items() if "second" not in k}
+    return [without_times(v) for v in content] if isinstance(content, list) else content
+
+
+@pytest.fixture(scope="module")
+def sweep():
+    return results_of("width-sweep")
+
+
+def test_a_sweep_has_every_row_with_its_error(sweep):
+    cells = sweep.numbers["cells"]
+    widths = {row: [cell["width"] for cell in row_of(cells, row)] for row in (*PAPER, "tcnn_hmc")}
+    assert widths == {
+        "tcnn_pcn": [4, 8], "tcnn_node_swap": [4, 8], "bnn_fixed_pcn": [8], "bnn_scaled_pcn": [8],
+        "tcnn_hmc": [8],
+    }  # fmt: skip
+    assert all(0 < cell["acceptance"] < 100 for cell in cells)
+    assert all(0 < cell["error"] < 30 for cell in cells)
+    assert row_of(cells, "tcnn_hmc")[0]["acceptance"] > row_of(cells, "tcnn_pcn")[0]["acceptance"]
+
+
+def test_the_same_seed_gives_the_same_table_and_another_seed_another(sweep):
+    assert without_times(results_of("width-sweep").numbers) == without_times(sweep.numbers)
+    assert without_times(results_of("width-sweep", seed=1).numbers) != without_times(sweep.numbers)
+
+
+def test_wider_chains_begin_at_narrower_ones():
+    narrow, wide = (prior_of("tcnn", widths=(n,) * 3) for n in (4, 8))
+    positions = narrow.sample(jax.random.key(0), (3,))
+    begun = _prolonged(0, narrow, positions, wide)
+    for z, longer in zip(positions, begun, strict=True):
+        np.testing.assert_array_equal(wide.restrict(longer, narrow), z)
+    assert not np.array_equal(begun[0], begun[1])
+
+
+def test_table_1_is_carried_over():
+    assert PAPER["tcnn_pcn"][60] == 23.1
+    assert PAPER["bnn_fixed_pcn"][100] == 2.23
+    assert PAPER["bnn_scaled_pcn"] == PAPER["bnn_fixed_pcn"]
+
+
+@pytest.mark.parametrize(
+    ("name", "figures", "words"),
+    [
+        ("width-sweep", {"acceptance.png"}, "trace-class, NodeSwap"),
+        ("prior-comparison", {"priors.png"}, "undecided"),
+        ("learning-curve", {"sizes.png", "noises.png"}, "cloning: network"),
+    ],
+)
+def test_tables_and_figures_come_from_the_stored_files(name, figures, words, monkeypatch, tmp_path):
+    monkeypatch.setattr("traceclass.use_cpu_devices", lambda: None)
+    monkeypatch.setenv("COLUMNS", "200")
+    path = tmp_path / "run"
+    answer = CliRunner().invoke(app, ["run", name, "--out", str(path), "--quiet"])
+    assert answer.exit_code == 0, answer.stderr
+    assert {p.name for p in (path / "figures").iterdir()} == figures
+    page = (path / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == len(figures)
+    assert words in page
+    cells = [p.name for p in (path / "chain").iterdir()]
+    status = CliRunner().invoke(app, ["status", str(path)])
+    assert [line.split(":")[0] for line in status.stdout.splitlines()].sort() == cells.sort()
+    answer = CliRunner().invoke(app, ["export", str(path), str(tmp_path / "x.nc")])
+    assert answer.exit_code == 2
+    assert "choose one with --cell" in answer.stderr
+    answer = CliRunner().invoke(
+        app, ["export", str(path), str(tmp_path / "x.nc"), "--cell", cells[0]]
+    )
+    assert answer.exit_code == 0, answer.stderr
+    assert "posterior" in xr.load_datatree(tmp_path / "x.nc", engine="h5netcdf")
+    if name == "prior-comparison":
+        check_decisions(json.loads((path / "results.json").read_text()))
+
+
+def check_decisions(results: dict) -> None:
+    for prior in results["priors"].values():
+        for state in prior["states"]:
+            shares = [share["mean"] for share in state["share_best"]]
+            assert sum(shares) == pytest.approx(1.0)
+            leader = int(np.argmax(shares))
+            assert state["decided"] == (leader if shares[leader] >= 0.95 else None)
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "words"),
+    [
+        ("width-sweep", "widths=[20,10]", "widths must rise"),
+        ("width-sweep", "gradient_widths=[7]", "gradient_widths must be among widths, got 7"),
+        ("width-sweep", "bnn_step_size=3", "step size in (0, 1], got 3.0"),
+        ("prior-comparison", 'priors=["gp"]', "setting priors"),
+        ("learning-curve", "noises=[0.1,-1]", "noise must be positive"),
+        ("learning-curve", "sizes=[0]", "setting sizes"),
+    ],
+)
+def test_settings_that_make_no_sense_end_in_one_line(name, setting, words, monkeypatch, tmp_path):
+    monkeypatch.setattr("traceclass.use_cpu_devices", lambda: None)
+    monkeypatch.chdir(tmp_path)
+    answer = CliRunner().invoke(app, ["run", name, "--set", setting])
+    assert answer.exit_code == 2
+    assert words in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
