@@ -52,13 +52,13 @@ def prior_of(
     weight_variance: float = 2.0,
     bias_variance: float = 2.0,
     activation: str = "tanh",
-    iid_variance: float = 1 / 3,
+    iid_variance: float | tuple[float, ...] = 1 / 3,
     max_frequency: int = 7,
 ) -> Prior:
     """One of the paper's three priors, on the car's states scaled to a box.
 
-    The standard network has one variance for all weights and biases, the Fourier series those of
-    eq:fourier_eigenvalues with alpha = 2; 7 frequencies are the paper's 224 coefficients.
+    The standard network has one variance a layer for weights and biases, the Fourier series those
+    of eq:fourier_eigenvalues with alpha = 2; 7 frequencies are the paper's 224 coefficients.
     """
     inputs = scale_to_box(car.LOW, car.HIGH)
     if name == "kl":

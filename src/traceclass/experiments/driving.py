@@ -60,6 +60,20 @@ def cloned(
     return course.drive(clone) | score(log_probabilities, np.asarray(tests.actions))
 
 
+def binomial_error(failures: float, num_episodes: int) -> float:
+    """The standard error of a number of failures, over the episodes."""
+    share = failures / num_episodes
+    return float(np.sqrt(num_episodes * share * (1 - share)))
+
+
+def mean_failures(failures: Sequence[int], num_episodes: int) -> dict[str, Any] | None:
+    """`mean_over` data sets; of a single one the error is that over its episodes."""
+    figure = mean_over(failures)
+    if figure is not None and figure["error"] is None:
+        figure["error"] = binomial_error(figure["mean"], num_episodes)
+    return figure
+
+
 def mean_over(values: Sequence[float | None]) -> dict[str, Any] | None:
     """Mean and standard error over data sets; those without a value (no arrivals) left out."""
     known = [value for value in values if value is not None]

@@ -20,6 +20,7 @@ from traceclass.experiments.car import (
     action_probabilities,
     choices,
     rank_correlation,
+    standard_error,
     value_differences,
 )
 from traceclass.kernels.base import KernelFactory
@@ -107,12 +108,17 @@ def learn(
     values = _mean_over_draws(asked.at_nodes, jnp.asarray(kept))
     chain_means = [interpolant(v, car.LOW, car.HIGH) for v in values]
     mean = interpolant(values.mean(axis=0), car.LOW, car.HIGH)
-    probabilities = _mean_over_draws(asked.probabilities, jnp.asarray(kept)).mean(axis=0)
+    probabilities = _mean_over_draws(asked.probabilities, jnp.asarray(kept))
     error = largest_error(mean, exact_mean(asked.prior, kept), jax.random.key(0))
+    actions = np.asarray(asked.tests.actions)
     numbers = {
         **diagnostics(run),
         **{name: mean_and_error(run.draws[name]) for name in asked.scalars},
-        **score(np.log(probabilities), np.asarray(asked.tests.actions)),
+        **score(np.log(probabilities.mean(axis=0)), actions),
+        # Of each chain by itself; its own mean over fewer draws is a little less good.
+        "log_score_error": standard_error(
+            [score(np.log(of_chain), actions)["log_score"] for of_chain in probabilities]
+        ),
         "interpolation_error": error,
     }
     return Learned(asked.prior, run, kept, mean, chain_means, numbers)
@@ -188,6 +194,7 @@ def diagnostics(run: Run) -> dict[str, Any]:
     ess, rhat = min(e for e, _ in worst), max(r for _, r in worst)
     return {
         "acceptance_rate": run.acceptance_rate,
+        "acceptance_error": standard_error(run.chain_acceptance_rates),
         "tuning": {k: float(v) for t in run.tuning.values() for k, v in t.items()},
         "rhat": rhat,
         "ess": ess,

@@ -19,11 +19,13 @@ from traceclass.experiments.car import (
     prior_of,
     true_value,
 )
-from traceclass.experiments.driving import Course, cloned, mean_over
+from traceclass.experiments.driving import Course, cloned, mean_failures, mean_over
 from traceclass.experiments.learned import Asked, ask, learn
 from traceclass.kernels import hmc
 from traceclass.posterior import Posterior
 from traceclass.priors import Prior
+
+_SCORES = ("log_score", "accuracy", "calibration_error")
 
 
 class LearningCurveConfig(Config):
@@ -90,7 +92,7 @@ def run(problem: Problem, config: LearningCurveConfig, chains: Chains) -> Result
             _cell(problem, config, chains, asked, setting, number)
             for number in range(config.num_data_sets)
         ]
-        points[setting] = _point(setting, cells)
+        points[setting] = _point(setting, cells, config.num_episodes)
     numbers = {
         "sizes": [points[s] for s in by_size],
         "noises": [points[s] for s in by_noise],
@@ -145,15 +147,18 @@ def _cell(
     }
 
 
-def _point(setting: Setting, cells: list[dict[str, Any]]) -> dict[str, Any]:
+def _point(setting: Setting, cells: list[dict[str, Any]], num_episodes: int) -> dict[str, Any]:
     """Means over the data sets whose chains converged."""
     good = [cell for cell in cells if cell["is_converged"]]
-    names = ("noisy_failures", "failures", "log_score", "accuracy", "calibration_error")
     return {
         **setting._asdict(),
         "num_converged": len(good),
         "rhat": max(cell["rhat"] for cell in cells),
-        **{name: mean_over([cell[name] for cell in good]) for name in names},
+        **{
+            name: mean_failures([cell[name] for cell in good], num_episodes)
+            for name in ("noisy_failures", "failures")
+        },
+        **{name: mean_over([cell[name] for cell in good]) for name in _SCORES},
         "rank_correlation_visited": mean_over(
             [cell["rank_correlation_visited"]["mean"] for cell in good]
         ),
@@ -174,8 +179,8 @@ def _clones(
             for number, demonstrations in enumerate(problem.demonstrations)
         ]
         figures[method] = {
-            name: mean_over([cell[name] for cell in cells])
-            for name in ("failures", "log_score", "accuracy", "calibration_error")
+            "failures": mean_failures([cell["failures"] for cell in cells], config.num_episodes),
+            **{name: mean_over([cell[name] for cell in cells]) for name in _SCORES},
         }
     return figures
 

@@ -33,7 +33,7 @@ from traceclass.experiments.car import (
     prior_of,
     true_value,
 )
-from traceclass.experiments.driving import Course, cloned, mean_over
+from traceclass.experiments.driving import Course, cloned, mean_failures, mean_over
 from traceclass.experiments.learned import Asked, Learned, ask, learn
 from traceclass.posterior import Posterior
 from traceclass.priors import Prior
@@ -138,9 +138,11 @@ def run(problem: Problem, config: MountainCarConfig, chains: Chains) -> Result:
     numbers = {
         "cells": cells,
         "rows": [
-            _row(prior, kernel, cells) for prior in config.priors for kernel in config.kernels
+            _row(prior, kernel, cells, config.num_episodes)
+            for prior in config.priors
+            for kernel in config.kernels
         ],
-        "alternatives": _alternative_rows(alternatives),
+        "alternatives": _alternative_rows(alternatives, config.num_episodes),
         "num_episodes": config.num_episodes,
         "num_data_sets": config.num_data_sets,
         "seconds": {"total": time.perf_counter() - began},
@@ -233,7 +235,7 @@ def _expert(key: Array, states: Array) -> Array:
     return car.expert(states)
 
 
-def _row(prior: str, kernel: str, cells: list[dict[str, Any]]) -> dict[str, Any]:
+def _row(prior: str, kernel: str, cells: list[dict[str, Any]], num_episodes: int) -> dict[str, Any]:
     """A row of the table: means over the data sets whose chains converged, standard errors."""
     own = [c for c in cells if (c["prior"], c["kernel"]) == (prior, kernel)]
     good = [c for c in own if c["is_converged"]]
@@ -243,7 +245,7 @@ def _row(prior: str, kernel: str, cells: list[dict[str, Any]]) -> dict[str, Any]
         "num_converged": len(good),
         "rhat": max(c["rhat"] for c in own),
         "failures": {
-            name: mean_over([c["policies"][name]["failures"] for c in good])
+            name: mean_failures([c["policies"][name]["failures"] for c in good], num_episodes)
             for name in ("noisy_argmax", "argmax", "thompson")
         },
         "median_steps": mean_over([c["policies"]["argmax"]["median_steps"] for c in good]),
@@ -258,13 +260,15 @@ def _row(prior: str, kernel: str, cells: list[dict[str, Any]]) -> dict[str, Any]
     }
 
 
-def _alternative_rows(alternatives: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    figures = ("failures", "median_steps", "accuracy", "log_score", "calibration_error")
+def _alternative_rows(
+    alternatives: list[dict[str, Any]], num_episodes: int
+) -> list[dict[str, Any]]:
+    figures = ("median_steps", "accuracy", "log_score", "calibration_error")
     rows = []
     for name in dict.fromkeys(a["name"] for a in alternatives):
         own = [a for a in alternatives if a["name"] == name]
         rows.append(
-            {"name": name}
+            {"name": name, "failures": mean_failures([a["failures"] for a in own], num_episodes)}
             | {figure: mean_over([a.get(figure) for a in own]) for figure in figures}
             | {"calibration": [a["calibration"] for a in own if "calibration" in a]}
         )

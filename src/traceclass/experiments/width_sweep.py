@@ -133,9 +133,9 @@ def _trace_class_cells(
             # The first chains begin at prior draws, and are fast.
             num_warmup=steps if before is None else steps // 4,
             initial_positions=positions,
-            **_draws(config.seed, config.num_chains, steps, keep_last=True),
+            **_draws(config.seed, config.num_chains, steps),
         )
-        positions, before = _last(swapped), prior
+        positions, before = swapped.last_positions, prior
         cells += _rates(swapped, width, prior, tcnn_pcn="pcn", tcnn_node_swap="node_swap")
         if width in config.gradient_widths:
             steps = _num_steps(prior, config, cost=3 * (_NUM_KICKS + 1))
@@ -155,11 +155,19 @@ def _trace_class_cells(
 def _standard_cells(
     problem: Problem, config: WidthSweepConfig, chains: Chains, width: int
 ) -> list[dict[str, Any]]:
-    """Both readings of the standard prior: variances 10 / (3 N), as the text has it, and 1/3."""
+    """Both readings of the standard prior: variances 10 / (3 N_l), as the text has it, and 1/3.
+
+    N_l is the width of layer l, so 1 for the output.
+    """
     mover = hmc.using(num_kicks=_NUM_KICKS)
     mover_step = _MOVER * (width / 10) ** _MOVER_EXPONENT
     readings = {
-        "scaled": (10 / (3 * width), pcn, config.bnn_step_size, config.bnn_steps),
+        "scaled": (
+            tuple(10 / (3 * n) for n in (width, width, width, 1)),
+            pcn,
+            config.bnn_step_size,
+            config.bnn_steps,
+        ),
         "fixed": (
             1 / 3,
             cycle(pcn, mover),
@@ -189,24 +197,16 @@ def _num_steps(prior: Prior, config: WidthSweepConfig, cost: int = 1) -> int:
     return max(least, min(most, wanted))
 
 
-def _draws(seed: int, num_chains: int, steps: int, *, keep_last: bool = False) -> dict[str, Any]:
-    """Fifty draws or so of the log-likelihood; positions of the first and the last, if at all."""
-    thin = max(1, steps // 50)
-    num_samples = max(2, steps // thin)
+def _draws(seed: int, num_chains: int, steps: int) -> dict[str, Any]:
+    """Fifty draws or so of the log-likelihood; of few steps some less, ten steps apart."""
+    thin = max(1, steps // 50, min(10, steps // 4))
     return {
         "num_chains": num_chains,
-        "num_samples": num_samples,
+        "num_samples": steps // thin,
         "thin": thin,
         "seed": seed,
-        "store_positions": num_samples - 1 if keep_last else False,
+        "store_positions": False,
     }
-
-
-def _last(run: Run) -> np.ndarray:
-    """Where the chains ended."""
-    positions = run.positions
-    assert positions is not None
-    return positions[:, -1]
 
 
 def _prolonged(seed: int, before: Prior, positions: Any, prior: Prior) -> Array:

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from traceclass.experiments.car import PRIORS
 from traceclass.report.figures import BLUE, GREEN, GREY, ORANGE, figure
 from traceclass.report.page import Figure, Section, Table
-from traceclass.report.words import estimate, number
+from traceclass.report.words import errors_over, estimate, number
 
 _COLOURS = {"tcnn": BLUE, "kl": GREEN, "bnn": ORANGE, "logistic": GREY, "network": "black"}
 _CLONES = {"logistic": "cloning: logistic", "network": "cloning: network"}
@@ -75,7 +75,7 @@ def headline(results: dict[str, Any]) -> str:
     points = results["sizes"] + results["noises"]
     converged = sum(point["num_converged"] for point in points)
     return (
-        f"± is the standard error over {results['num_data_sets']} data sets; {converged} of "
+        f"{errors_over(results)}; {converged} of "
         f"{len(points) * results['num_data_sets']} posteriors have R-hat < 1.02; "
         f"{results['seconds']['total']:.0f} s in all"
     )

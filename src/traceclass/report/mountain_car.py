@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 
 from traceclass.experiments.car import PRIORS
+from traceclass.experiments.driving import binomial_error
 from traceclass.report.figures import (
     ACTION_COLOURS,
     ACTIONS,
@@ -22,7 +23,7 @@ from traceclass.report.figures import (
 )
 from traceclass.report.page import Figure, Section, Table
 from traceclass.report.prior_comparison import difference_boxes
-from traceclass.report.words import estimate, number
+from traceclass.report.words import errors_over, estimate, number, with_error
 
 _KERNELS = {"pcn": "pCN", "pcnl": "pCNL", "hmc": "HMC"}
 _ALTERNATIVES = {
@@ -150,10 +151,9 @@ def headline(results: dict[str, Any]) -> str:
     """The run in one sentence for the terminal."""
     cells = results["cells"]
     converged = sum(cell["is_converged"] for cell in cells)
-    over = f"± is the standard error over {results['num_data_sets']} data sets; "
     return (
-        f"{over if results['num_data_sets'] > 1 else ''}{converged} of {len(cells)} cells have "
-        f"R-hat < 1.02 on everything reported; {results['seconds']['total']:.0f} s in all"
+        f"{errors_over(results)}; {converged} of {len(cells)} cells have R-hat < 1.02 on "
+        f"everything reported; {results['seconds']['total']:.0f} s in all"
     )
 
 
@@ -172,11 +172,12 @@ def _spread_table(results: dict[str, Any]) -> Table:
     for cell in results["cells"]:
         chains = cell["chain_failures"]
         failures = cell["policies"]["noisy_argmax"]["failures"]
+        text = f"{failures} ± {binomial_error(failures, results['num_episodes']):.1f}"
         rows.append(
             (
                 f"{PRIORS[cell['prior']]}, {_KERNELS[cell['kernel']]}",
                 str(cell["data_set"]),
-                f"{failures}" if cell["is_converged"] else f"({failures})",
+                text if cell["is_converged"] else f"({text})",
                 f"{np.mean(chains):.1f} ± {np.std(chains):.1f}",
                 f"{min(chains)} to {max(chains)}",
                 str(cell["policies"]["argmax"]["failures"]),
@@ -187,7 +188,7 @@ def _spread_table(results: dict[str, Any]) -> Table:
     heads = (
         "cell",
         "data set",
-        "noisy argmax",
+        "noisy argmax ± binomial error",
         "by single chains, mean ± sd",
         "range",
         "argmax",
@@ -250,7 +251,7 @@ def _chain_table(results: dict[str, Any]) -> Table:
         (
             f"{PRIORS[cell['prior']]}, {_KERNELS[cell['kernel']]}",
             str(cell["data_set"]),
-            number(cell["acceptance_rate"], ".3f"),
+            with_error(cell["acceptance_rate"], cell["acceptance_error"], ".3f"),
             number(cell["tuning"].get("step_size"), ".3g"),
             format(cell["tuning"]["num_kicks"], ".0f") if "num_kicks" in cell["tuning"] else "-",
             f"{cell['steps']:,}",

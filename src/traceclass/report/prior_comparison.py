@@ -12,7 +12,7 @@ from traceclass.experiments.car import PRIORS
 from traceclass.experiments.prior_comparison import DECIDED, PAPER
 from traceclass.report.figures import ACTION_COLOURS, ACTIONS, figure
 from traceclass.report.page import Figure, Section, Table
-from traceclass.report.words import estimate, number
+from traceclass.report.words import estimate, number, with_error
 
 
 def sections(
@@ -87,7 +87,7 @@ def _chain_table(results: dict[str, Any]) -> Table:
     rows = [
         (
             PRIORS[name],
-            number(prior["acceptance_rate"], ".3f"),
+            with_error(prior["acceptance_rate"], prior["acceptance_error"], ".3f"),
             number(prior["tuning"].get("step_size"), ".4g"),
             number(prior["tuning"].get("num_kicks"), ".0f"),
             f"{prior['draws']:,}",

@@ -21,3 +21,10 @@ def estimate(figure: dict[str, Any] | None, digits: str = ".1f") -> str:
 def number(value: float | None, digits: str) -> str:
     """A number, or words where it is not defined."""
     return "not defined" if value is None else format(value, digits)
+
+
+def errors_over(results: dict[str, Any]) -> str:
+    """What the errors in a table of failures are over."""
+    count = results["num_data_sets"]
+    over = "the episodes" if count == 1 else f"{count} data sets"
+    return f"± is the standard error over {over}"

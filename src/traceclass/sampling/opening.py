@@ -92,6 +92,7 @@ def _run(contents: Contents, meta: dict[str, Any], arrays: dict[str, Any]) -> Ru
     return Run(
         posterior=None,
         recorded=StoredDraws(contents.chunks),
+        last_positions=arrays["chains.state.position"],
         running_moments=moments,
         num_samples=contents.num_draws,
         **meta["description"],

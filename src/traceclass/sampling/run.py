@@ -61,6 +61,8 @@ class Run:
 
     posterior: Posterior | None
     recorded: Mapping[str, np.ndarray]
+    # Where the chains are after the last draw, (chains, z): other chains can begin there
+    last_positions: np.ndarray
     running_moments: Mapping[str, Moments]
     num_chains: int
     num_samples: int

@@ -110,6 +110,7 @@ class Session:
         return Run(
             posterior=self.posterior,
             recorded=recorded,
+            last_positions=np.asarray(self.chains.state.position).copy(),
             running_moments=jax.tree.map(np.asarray, self.chains.moments),
             num_samples=self.draws_done,
             stopped_by=self.stopped_by,
