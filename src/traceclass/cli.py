@@ -98,6 +98,11 @@ def run_experiment(
         goal = _until(until or [], max_samples, max_time)
         if goal is not None and not experiment.has_chains:
             raise ValueError(f"{experiment.name} has no chains; leave out --until.")
+        if goal is not None and not experiment.takes_until:
+            raise ValueError(
+                f"{experiment.name} takes no --until: its chains begin where others end. Set the "
+                "number of its steps instead."
+            )
         traceclass.use_cpu_devices()
         problem = experiment.build(config)
         with claimed(path, overwrite=overwrite, resume=resume), warnings.catch_warnings():
@@ -352,7 +357,9 @@ def _stop(error: KeyboardInterrupt, command: str, path: Path | None) -> NoReturn
 def _print_summary(path: Path) -> None:
     rows, headline, warnings = terminal_summary(path)
     console = Console(highlight=False)
-    table = RichTable(*rows.heads, box=box.SIMPLE if console.is_terminal else box.ASCII2)
+    table = RichTable(box=box.SIMPLE if console.is_terminal else box.ASCII2)
+    for head in rows.heads:
+        table.add_column(head, overflow="fold")
     for row in rows.rows:
         table.add_row(*row)
     console.print(table)

@@ -70,7 +70,7 @@ def test_table_1_is_carried_over():
 @pytest.mark.parametrize(
     ("name", "figures", "words"),
     [
-        ("width-sweep", {"acceptance.png"}, "trace-class, NodeSwap"),
+        ("width-sweep", {"acceptance.png"}, "tcNN Node-Swap"),
         ("prior-comparison", {"priors.png"}, "undecided"),
         ("learning-curve", {"sizes.png", "noises.png"}, "cloning: network"),
     ],
@@ -85,9 +85,9 @@ def test_tables_and_figures_come_from_the_stored_files(name, figures, words, mon
     page = (path / "report.html").read_text()
     assert page.count("data:image/png;base64,") == len(figures)
     assert words in page
-    cells = [p.name for p in (path / "chain").iterdir()]
+    cells = sorted(p.name for p in (path / "chain").iterdir())
     status = CliRunner().invoke(app, ["status", str(path)])
-    assert [line.split(":")[0] for line in status.stdout.splitlines()].sort() == cells.sort()
+    assert sorted(line.split(":")[0] for line in status.stdout.splitlines()) == cells
     answer = CliRunner().invoke(app, ["export", str(path), str(tmp_path / "x.nc")])
     assert answer.exit_code == 2
     assert "choose one with --cell" in answer.stderr

@@ -97,3 +97,5 @@ class Experiment:
     build: Callable[[Any], Any]
     run: Callable[[Any, Any, Chains], Result]
     has_chains: bool = False
+    # Not where chains begin at the ends of others, which must stay where they are.
+    takes_until: bool = True

@@ -14,7 +14,7 @@ from traceclass.control import mountain_car as car
 from traceclass.control.value_iteration import GridValue, value_iteration
 from traceclass.kernels import hmc, pcn, pcnl
 from traceclass.likelihoods import ActionChoice
-from traceclass.likelihoods.action_choice import choice_probabilities
+from traceclass.likelihoods.action_choice import log_choice_probabilities
 from traceclass.priors import FourierSeries, IidNetwork, Prior, TraceClassNetwork, scale_to_box
 
 PriorName = Literal["tcnn", "kl", "bnn"]
@@ -115,15 +115,17 @@ def value_differences(prior: Prior) -> Callable[[Array], Array]:
     return differences
 
 
-def action_probabilities(prior: Prior, states: Array, *, noise: float) -> Callable[[Array], Array]:
-    """z -> the probability of each action in each state, (states, actions)."""
+def action_log_probabilities(
+    prior: Prior, states: Array, *, noise: float
+) -> Callable[[Array], Array]:
+    """z -> the log-probability of each action in each state, (states, actions)."""
     values_of = prior.at(car.successors(states).reshape(-1, 2))
 
-    def probabilities(z: Array) -> Array:
+    def log_probabilities(z: Array) -> Array:
         values = values_of(z).reshape(-1, car.NUM_ACTIONS)
-        return choice_probabilities(values, noise=noise)
+        return log_choice_probabilities(values, noise=noise)
 
-    return probabilities
+    return log_probabilities
 
 
 def rank_correlation(prior: Prior, states: Array, reference: Array) -> Callable[[Array], Array]:
@@ -150,3 +152,15 @@ def standard_error(values: Any) -> float | None:
     """The standard error of the mean of independent values; None of a single one."""
     values = np.asarray(values, dtype=np.float64)
     return None if len(values) < 2 else float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def check_table(seed: int, num_data_sets: int, **names: tuple[object, ...]) -> None:
+    """Refuse settings that name a cell twice, or a data set beyond the last seed."""
+    for setting, values in names.items():
+        if len(set(values)) < len(values):
+            raise ValueError(f"{setting} must differ from each other, got {list(values)}.")
+    if seed + num_data_sets > 2**32:
+        raise ValueError(
+            f"seed + num_data_sets must be at most 2**32, got {seed} + {num_data_sets}: each data "
+            "set has the next seed."
+        )

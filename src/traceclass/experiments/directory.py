@@ -30,7 +30,17 @@ from traceclass.experiments.base import Config, Experiment, Result
 from traceclass.experiments.claim import CHAIN, ENTRIES, UNFINISHED, DirectoryError, chain_of
 from traceclass.sampling.files import StoreError, WriteError, read_json, write_json
 
-_LIBRARIES = ("jax", "jaxlib", "blackjax", "equinox", "numpy", "scipy", "arviz-stats", "xarray")
+_LIBRARIES = (
+    "jax",
+    "jaxlib",
+    "blackjax",
+    "equinox",
+    "numpy",
+    "scipy",
+    "arviz-stats",
+    "xarray",
+    "scikit-learn",
+)
 
 
 class StoredRun(NamedTuple):

@@ -61,16 +61,22 @@ def cloned(
 
 
 def binomial_error(failures: float, num_episodes: int) -> float:
-    """The standard error of a number of failures, over the episodes."""
-    share = failures / num_episodes
+    """The standard error of a number of failures, over the episodes.
+
+    The share is that of Jeffreys' prior, (f + 1/2) / (n + 1), so that no failures at all do not
+    pass for certainty.
+    """
+    share = (failures + 0.5) / (num_episodes + 1)
     return float(np.sqrt(num_episodes * share * (1 - share)))
 
 
 def mean_failures(failures: Sequence[int], num_episodes: int) -> dict[str, Any] | None:
-    """`mean_over` data sets; of a single one the error is that over its episodes."""
+    """`mean_over` data sets, with an error that is at least that over all their episodes."""
     figure = mean_over(failures)
-    if figure is not None and figure["error"] is None:
-        figure["error"] = binomial_error(figure["mean"], num_episodes)
+    if figure is not None:
+        count = len(failures)
+        over_episodes = binomial_error(sum(failures), count * num_episodes) / count
+        figure["error"] = max(figure["error"] or 0.0, over_episodes)
     return figure
 
 

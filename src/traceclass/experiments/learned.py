@@ -11,13 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+from scipy.special import logsumexp
 
 from traceclass.control import mountain_car as car
 from traceclass.control.box_polynomial import BoxPolynomial, box_nodes, interpolant, largest_error
 from traceclass.control.value_iteration import GridValue, grid_points
 from traceclass.experiments.base import Chains
 from traceclass.experiments.car import (
-    action_probabilities,
+    action_log_probabilities,
     choices,
     rank_correlation,
     standard_error,
@@ -32,8 +33,9 @@ from traceclass.sampling.until import Until, worst_of
 # Above this R-hat a cell is not a result; chains go on until they are clearly below.
 LARGEST_RHAT, RHAT_WANTED = 1.02, 1.015
 # Nodes a side of the table of a posterior mean: its error is a thousandth of the noise, see
-# `interpolation_error` in the results.
+# `interpolation_error` in the results, and a warning where it is more than a twentieth.
 _NODES = 96
+_LARGEST_ERROR = 0.05
 # States a side of a coarse grid over the box, where values are compared with the true ones.
 _BOX_STATES = 20
 _BINS = 10
@@ -43,9 +45,10 @@ class Asked(NamedTuple):
     """What is asked of every posterior of one prior; made once, so that chains compile once."""
 
     prior: Prior
+    noise: float
     tests: car.Demonstrations
     record: dict[str, Callable[[Array], Array]]
-    probabilities: Callable[[Array], Array]
+    log_probabilities: Callable[[Array], Array]
     at_nodes: Callable[[Array], Array]
 
     @property
@@ -72,6 +75,7 @@ def ask(prior: Prior, tests: car.Demonstrations, truth: GridValue, *, noise: flo
     at_taken = prior.at(taken.points)
     return Asked(
         prior,
+        noise,
         tests,
         {
             "value_difference": value_differences(prior),
@@ -80,7 +84,7 @@ def ask(prior: Prior, tests: car.Demonstrations, truth: GridValue, *, noise: flo
             # A choice that a draw deems impossible would make the mean of its logarithm useless.
             "held_out_probability": lambda z: jnp.mean(jnp.exp(taken.log_prob_each(at_taken(z)))),
         },
-        action_probabilities(prior, tests.states, noise=noise),
+        action_log_probabilities(prior, tests.states, noise=noise),
         prior.at(box_nodes(car.LOW, car.HIGH, _NODES)),
     )
 
@@ -105,21 +109,28 @@ def learn(
     positions = run.positions
     assert positions is not None
     kept = _evenly_spaced(positions, num_kept)
-    values = _mean_over_draws(asked.at_nodes, jnp.asarray(kept))
+    values = _chain_means(asked.at_nodes, jnp.asarray(kept))
     chain_means = [interpolant(v, car.LOW, car.HIGH) for v in values]
     mean = interpolant(values.mean(axis=0), car.LOW, car.HIGH)
-    probabilities = _mean_over_draws(asked.probabilities, jnp.asarray(kept))
+    log_probabilities = _chain_log_means(asked.log_probabilities, jnp.asarray(kept))
     error = largest_error(mean, exact_mean(asked.prior, kept), jax.random.key(0))
+    warnings = list(run.summary().warnings)
+    if error > _LARGEST_ERROR * asked.noise:
+        warnings.append(
+            f"the table by which the mean is driven errs by {error:.1e}, which is much beside the "
+            f"noise of {asked.noise:g}: the prior is too rough for it."
+        )
     actions = np.asarray(asked.tests.actions)
     numbers = {
         **diagnostics(run),
         **{name: mean_and_error(run.draws[name]) for name in asked.scalars},
-        **score(np.log(probabilities.mean(axis=0)), actions),
+        **score(logsumexp(log_probabilities, axis=0) - np.log(len(kept)), actions),
         # Of each chain by itself; its own mean over fewer draws is a little less good.
         "log_score_error": standard_error(
-            [score(np.log(of_chain), actions)["log_score"] for of_chain in probabilities]
+            [score(of_chain, actions)["log_score"] for of_chain in log_probabilities]
         ),
         "interpolation_error": error,
+        "warnings": warnings,
     }
     return Learned(asked.prior, run, kept, mean, chain_means, numbers)
 
@@ -173,19 +184,28 @@ def _evenly_spaced(draws: np.ndarray, count: int) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _summed(function: Callable[[Array], Array], positions: Array) -> Array:
-    """Means over the draws of each chain, (chains, ...), a draw at a time in memory."""
+def _folded(
+    function: Callable[[Array], Array], join: Callable[[Array, Array], Array], positions: Array
+) -> Array:
+    """f(z_1) joined with f(z_2), ... over the draws of each chain, a draw at a time in memory."""
 
     def of_chain(chain: Array) -> Array:
-        blank = jnp.zeros(jax.eval_shape(function, chain[0]).shape)
-        total, _ = jax.lax.scan(lambda total, z: (total + function(z), None), blank, chain)
-        return total / len(chain)
+        return jax.lax.scan(
+            lambda total, z: (join(total, function(z)), None), function(chain[0]), chain[1:]
+        )[0]
 
     return jax.lax.map(of_chain, positions)
 
 
-def _mean_over_draws(function: Callable[[Array], Array], kept: Array) -> np.ndarray:
-    return np.asarray(_summed(function, kept), dtype=np.float64)
+def _chain_means(function: Callable[[Array], Array], kept: Array) -> np.ndarray:
+    """Means over the draws of each chain, (chains, ...)."""
+    return np.asarray(_folded(function, jnp.add, kept), dtype=np.float64) / kept.shape[1]
+
+
+def _chain_log_means(function: Callable[[Array], Array], kept: Array) -> np.ndarray:
+    """Logarithms of the means of exp(f), which are right where exp(f) is too small a number."""
+    total = np.asarray(_folded(function, jnp.logaddexp, kept), dtype=np.float64)
+    return total - np.log(kept.shape[1])
 
 
 def diagnostics(run: Run) -> dict[str, Any]:
@@ -203,7 +223,6 @@ def diagnostics(run: Run) -> dict[str, Any]:
         "steps": run.num_chains * run.num_steps,
         "ess_per_second": ess / run.sampling_seconds,
         "seconds": run.compile_seconds + run.warmup_seconds + run.sampling_seconds,
-        "warnings": list(run.summary().warnings),
     }
 
 
@@ -213,6 +232,6 @@ def mean_and_error(draws: np.ndarray) -> dict[str, float]:
 
     values = np.asarray(draws, dtype=np.float64)
     error = math.nan
-    if values.shape[1] >= 4 and (np.ptp(values, axis=1) > 0).all():
+    if values.shape[1] >= 4 and np.ptp(values) > 0:
         error = float(np.asarray(array_stats.mcse(values, method="mean")))
     return {"mean": float(values.mean()), "error": error}

@@ -13,6 +13,7 @@ from traceclass.control import mountain_car as car
 from traceclass.experiments.base import Chains, Config, Experiment, Result
 from traceclass.experiments.car import (
     PriorName,
+    check_table,
     choices,
     held_out,
     keys_of,
@@ -66,6 +67,13 @@ class Setting(NamedTuple):
 
 def build(config: LearningCurveConfig) -> Problem:
     """The demonstrations, of which smaller sizes take the first, and the priors."""
+    check_table(
+        config.seed,
+        config.num_data_sets,
+        sizes=config.sizes,
+        noises=config.noises,
+        priors=config.priors,
+    )
     most = max((*config.sizes, config.num_demonstrations))
     demonstrations = [
         car.demonstrate(keys_of(seed).data, num_demonstrations=most) for seed in _seeds(config)
@@ -86,17 +94,20 @@ def run(problem: Problem, config: LearningCurveConfig, chains: Chains) -> Result
         Setting(config.noise_prior, config.num_demonstrations, noise) for noise in config.noises
     ]
     points: dict[Setting, dict[str, Any]] = {}
+    all_cells = []
     for setting in dict.fromkeys((*by_size, *by_noise)):
         asked = ask(problem.priors[setting.prior], tests, truth, noise=setting.noise)
         cells = [
             _cell(problem, config, chains, asked, setting, number)
             for number in range(config.num_data_sets)
         ]
+        all_cells += cells
         points[setting] = _point(setting, cells, config.num_episodes)
     numbers = {
         "sizes": [points[s] for s in by_size],
         "noises": [points[s] for s in by_noise],
         "clones": [_clones(problem, config, tests, n) for n in config.sizes],
+        "cells": all_cells,
         "num_episodes": config.num_episodes,
         "num_data_sets": config.num_data_sets,
         "seconds": {"total": time.perf_counter() - began},
@@ -124,10 +135,11 @@ def _cell(
     setting: Setting,
     number: int,
 ) -> dict[str, Any]:
+    cell = f"{setting.prior}-{setting.size}-{setting.noise}-{number}"
     seen = _first(problem.demonstrations[number], setting.size)
     learned = learn(
         chains,
-        f"{setting.prior}-{setting.size}-{setting.noise:g}-{number}",
+        cell,
         Posterior(asked.prior, choices(seen, noise=setting.noise)),
         hmc,
         asked,
@@ -141,10 +153,14 @@ def _cell(
     course = _course(config, number)
     noisy = control.noisy_argmax_policy(learned.mean, car.successors, noise=setting.noise)
     plain = control.argmax_policy(learned.mean, car.successors)
-    return learned.numbers | {
-        "noisy_failures": course.drive(noisy)["failures"],
-        "failures": course.drive(plain)["failures"],
-    }
+    return (
+        {"cell": cell}
+        | learned.numbers
+        | {
+            "noisy_failures": course.drive(noisy)["failures"],
+            "failures": course.drive(plain)["failures"],
+        }
+    )
 
 
 def _point(setting: Setting, cells: list[dict[str, Any]], num_episodes: int) -> dict[str, Any]:

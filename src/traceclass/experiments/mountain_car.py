@@ -27,6 +27,7 @@ from traceclass.experiments.car import (
     TEST_STATES,
     KernelName,
     PriorName,
+    check_table,
     choices,
     held_out,
     keys_of,
@@ -37,6 +38,7 @@ from traceclass.experiments.driving import Course, cloned, mean_failures, mean_o
 from traceclass.experiments.learned import Asked, Learned, ask, learn
 from traceclass.posterior import Posterior
 from traceclass.priors import Prior
+from traceclass.sampling.adaptation import MIN_WARMUP
 
 # Failures of 100 episodes with the noisy argmax of the posterior mean.
 PAPER_FAILURES = {
@@ -88,6 +90,7 @@ class Problem(NamedTuple):
 
 def build(config: MountainCarConfig) -> Problem:
     """Demonstrations of the expert and the priors of the value function."""
+    check_table(config.seed, config.num_data_sets, priors=config.priors, kernels=config.kernels)
     for kernel in config.kernels:
         if config.step_size != "adapt":
             KERNELS[kernel].check_step_size(config.step_size)
@@ -131,8 +134,9 @@ def run(problem: Problem, config: MountainCarConfig, chains: Chains) -> Result:
                     | _drive(learned, config, number)
                 )
                 if number == 0:
-                    # Of several kernels the last is shown; they have the same posterior.
-                    shown[prior] = learned
+                    # Of several kernels the last that converged is shown: one posterior for all.
+                    if prior not in shown or learned.numbers["is_converged"]:
+                        shown[prior] = learned
                     traces[f"{prior}-{kernel}"] = learned.run.to_arviz()
         alternatives += _alternatives(demonstrations, tests, truth, _course(config, number))
     numbers = {
@@ -166,6 +170,8 @@ def _learn(
     prior, kernel, number = cell
     likelihood = choices(problem.demonstrations[number], noise=config.noise)
     warmup = round(config.num_warmup * _WARMUP_SHARE[kernel])
+    if config.step_size == "adapt":
+        warmup = max(MIN_WARMUP, warmup)
     return learn(
         chains,
         f"{prior}-{kernel}-{number}",

@@ -20,7 +20,7 @@ from jaxtyping import Array
 
 from traceclass.control import mountain_car as car
 from traceclass.experiments.base import Chains, Config, Experiment, Result
-from traceclass.experiments.car import choices, keys_of, prior_of, standard_error
+from traceclass.experiments.car import check_table, choices, keys_of, prior_of, standard_error
 from traceclass.kernels import cycle, hmc, node_swap, pcn, pcnl
 from traceclass.likelihoods import ActionChoice
 from traceclass.posterior import Posterior
@@ -43,6 +43,8 @@ PAPER: dict[str, dict[int, float]] = {
 PAPER["bnn_scaled_pcn"] = PAPER["bnn_fixed_pcn"]
 # Kicks of the Hamiltonian moves; short ones, because they are only to bring chains about.
 _NUM_KICKS = 8
+# What a cycle of them and pCNL costs beside a step of pCN: three for a gradient.
+_GRADIENT_COST = 3 * (_NUM_KICKS + 1)
 # Steps of the Hamiltonian move on standard priors: adapted, they are 0.088 at width 10, and 0.022
 # at width 100 if the variances are fixed.
 _MOVER, _MOVER_EXPONENT = 0.088, -0.6
@@ -53,7 +55,7 @@ class WidthSweepConfig(Config):
 
     widths: tuple[pydantic.PositiveInt, ...] = (*_TENS, 200, 500, 1000)
     bnn_widths: tuple[pydantic.PositiveInt, ...] = _TENS
-    gradient_widths: tuple[pydantic.PositiveInt, ...] = (10, 30, 100, 200, 500, 1000)
+    gradient_widths: tuple[pydantic.PositiveInt, ...] = (10, 30, 100, 200, 500)
     noise: float = 0.1
     num_demonstrations: int = pydantic.Field(default=50, ge=1, le=100_000)
     step_size: float = 0.1
@@ -63,9 +65,13 @@ class WidthSweepConfig(Config):
     # Many short chains rather than few long ones: their starts are draws of the posterior already.
     num_chains: int = pydantic.Field(default=32, ge=2, le=10_000)
     # Steps of a chain: so many that it moves this many coordinates, within bounds.
-    num_moved: pydantic.PositiveInt = 48_000_000
+    num_moved: pydantic.PositiveInt = 30_000_000
     min_steps: pydantic.PositiveInt = 60
-    max_steps: pydantic.PositiveInt = 10_000
+    max_steps: pydantic.PositiveInt = 8_000
+    # Cycles of HMC and pCNL, from the same starts: so many, or fewer at great widths.
+    gradient_chains: int = pydantic.Field(default=16, ge=2, le=10_000)
+    gradient_cycles: pydantic.PositiveInt = 200
+    min_gradient_cycles: pydantic.PositiveInt = 20
     # Chains on standard priors begin at prior draws. With scaled variances they are of pCN alone;
     # with fixed ones a cycle is a step of pCN and a Hamiltonian move.
     bnn_chains: int = pydantic.Field(default=16, ge=2, le=10_000)
@@ -92,6 +98,14 @@ def build(config: WidthSweepConfig) -> Problem:
         raise ValueError(
             f"widths must rise, got {config.widths}: chains of a wider network begin at the draws "
             "of the one before."
+        )
+    check_table(
+        config.seed, 1, bnn_widths=config.bnn_widths, gradient_widths=config.gradient_widths
+    )
+    if config.gradient_chains > config.num_chains:
+        raise ValueError(
+            f"gradient_chains ({config.gradient_chains}) must not exceed num_chains "
+            f"({config.num_chains}), at whose ends they begin."
         )
     missing = set(config.gradient_widths) - set(config.widths)
     if missing:
@@ -138,15 +152,16 @@ def _trace_class_cells(
         positions, before = swapped.last_positions, prior
         cells += _rates(swapped, width, prior, tcnn_pcn="pcn", tcnn_node_swap="node_swap")
         if width in config.gradient_widths:
-            steps = _num_steps(prior, config, cost=3 * (_NUM_KICKS + 1))
+            fewer = config.num_moved // (_GRADIENT_COST * prior.num_coordinates)
+            steps = max(config.min_gradient_cycles, min(config.gradient_cycles, fewer))
             moved = chains.sample(
                 f"tcnn-gradient-{width}",
                 Posterior(prior, problem.likelihood),
                 cycle(hmc.using(num_kicks=_NUM_KICKS), pcnl),
                 step_size=(config.hmc_step_size, config.pcnl_step_size),
-                num_warmup=0,
-                initial_positions=positions,
-                **_draws(config.seed, config.num_chains, steps),
+                num_warmup=steps // 4,
+                initial_positions=positions[: config.gradient_chains],
+                **_draws(config.seed, config.gradient_chains, steps),
             )
             cells += _rates(moved, width, prior, tcnn_hmc="hmc", tcnn_pcnl="pcnl")
     return cells
@@ -190,11 +205,10 @@ def _standard_cells(
     return cells
 
 
-def _num_steps(prior: Prior, config: WidthSweepConfig, cost: int = 1) -> int:
-    """Steps of a chain; `cost` is that of a step beside one of pCN."""
-    wanted = config.num_moved // (cost * prior.num_coordinates)
-    least, most = (-(-bound // cost) for bound in (config.min_steps, config.max_steps))
-    return max(least, min(most, wanted))
+def _num_steps(prior: Prior, config: WidthSweepConfig) -> int:
+    """Steps of a chain of pCN."""
+    wanted = config.num_moved // prior.num_coordinates
+    return max(config.min_steps, min(config.max_steps, wanted))
 
 
 def _draws(seed: int, num_chains: int, steps: int) -> dict[str, Any]:
@@ -224,7 +238,8 @@ def _rates(run: Run, width: int, prior: Prior, **moves: str) -> list[dict[str, A
     for row, move in moves.items():
         number = list(run.moves).index(move)
         tried = run.tally.tried[..., number].sum(axis=1)
-        by_chain = run.tally.acceptance_rate[..., number].sum(axis=1, dtype=np.float64) / tried
+        rates = run.tally.acceptance_rate[..., number].astype(np.float64)
+        by_chain = rates.sum(axis=1) / tried
         cells.append(
             {
                 "row": row,
@@ -232,6 +247,7 @@ def _rates(run: Run, width: int, prior: Prior, **moves: str) -> list[dict[str, A
                 "num_coordinates": prior.num_coordinates,
                 "acceptance": 100 * float(by_chain.mean()),
                 "error": 100 * (standard_error(by_chain) or 0.0),
+                **_drift(rates / run.thin),
                 "paper": PAPER.get(row, {}).get(width),
                 "step_size": run.tuning[move].get("step_size"),
                 "steps": run.num_chains * run.num_steps,
@@ -242,6 +258,22 @@ def _rates(run: Run, width: int, prior: Prior, **moves: str) -> list[dict[str, A
             }
         )
     return cells
+
+
+def _drift(rates: np.ndarray) -> dict[str, Any]:
+    """How far the rates (chains, draws) change from the first half of the draws to the second.
+
+    Chains that are in the posterior do not drift, however slowly they move about in it. More than
+    three standard errors (over chains) call a cell drifting.
+    """
+    half = rates.shape[1] // 2
+    change = rates[:, half:].mean(axis=1) - rates[:, :half].mean(axis=1)
+    drift, error = float(change.mean()), standard_error(change) or 0.0
+    return {
+        "drift": 100 * drift,
+        "drift_error": 100 * error,
+        "is_drifting": abs(drift) > 3 * error,
+    }
 
 
 def row_of(cells: Sequence[dict[str, Any]], row: str) -> list[dict[str, Any]]:
@@ -260,6 +292,7 @@ EXPERIMENT = Experiment(
             num_chains=4,
             num_moved=100_000,
             max_steps=1_000,
+            gradient_chains=4,
             bnn_chains=4,
             bnn_steps=500,
             bnn_cycles=50,
@@ -269,4 +302,5 @@ EXPERIMENT = Experiment(
     build=build,
     run=run,
     has_chains=True,
+    takes_until=False,
 )

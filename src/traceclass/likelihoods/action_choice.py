@@ -98,12 +98,12 @@ class ActionChoice(Module):
         return self.saturation * jnp.tanh(values / self.saturation)
 
 
-def choice_probabilities(
+def log_choice_probabilities(
     values: Float[Array, "states actions"], *, noise: float
 ) -> Float[Array, "states actions"]:
-    """The probability of each action when its successor has the given value, noise added to each.
+    """The log-probability of each action when its successor has the given value, and noise on top.
 
-    Rows sum to one up to the precision of the quadrature.
+    Their exponentials sum to one in each row, up to the precision of the quadrature.
     """
     num_actions = values.shape[1]
 
@@ -111,7 +111,7 @@ def choice_probabilities(
         rivals = [j for j in range(num_actions) if j != action]
         return log_choice_probability((values[:, action] - values[:, rivals].T) / noise)
 
-    return jnp.exp(jnp.stack([of_action(action) for action in range(num_actions)], axis=1))
+    return jnp.stack([of_action(action) for action in range(num_actions)], axis=1)
 
 
 def _rows_of_actions(actions: Array, num_actions: int) -> Array:

@@ -13,12 +13,12 @@ from traceclass.report.page import Figure, Section, Table
 from traceclass.report.words import with_error
 
 ROWS = {
-    "tcnn_pcn": "trace-class, pCN",
-    "tcnn_pcnl": "trace-class, pCNL",
-    "tcnn_hmc": "trace-class, HMC",
-    "tcnn_node_swap": "trace-class, NodeSwap",
-    "bnn_fixed_pcn": "standard, variance 1/3, pCN",
-    "bnn_scaled_pcn": "standard, variance 10/(3N), pCN",
+    "tcnn_pcn": "tcNN pCN",
+    "tcnn_pcnl": "tcNN pCNL",
+    "tcnn_hmc": "tcNN HMC",
+    "tcnn_node_swap": "tcNN Node-Swap",
+    "bnn_fixed_pcn": "BNN 1/3 pCN",
+    "bnn_scaled_pcn": "BNN 10/3N pCN",
 }
 _COLOURS = {
     "tcnn_pcn": BLUE,
@@ -39,7 +39,7 @@ def sections(
     cells = results["cells"]
     return [
         Section(
-            "Acceptance rates in per cent",
+            "Acceptance rates in per cent: trace-class (tcNN) and standard (BNN) networks",
             [main_table(results)],
             [
                 Figure(

@@ -28,7 +28,8 @@ class RunStatus(NamedTuple):
 
     @property
     def is_finished(self) -> bool:
-        return self.warmup_done == self.num_warmup and self.num_draws >= self.asked
+        is_warm = self.warmup_done == self.num_warmup
+        return is_warm and self.num_draws >= self.asked > 0
 
     @property
     def seconds_left(self) -> float | None:
