@@ -11,7 +11,8 @@ from scipy.stats import spearmanr
 from traceclass.control import mountain_car as car
 from traceclass.experiments.car import (
     TEST_STATES,
-    action_probabilities,
+    action_log_probabilities,
+    check_table,
     choices,
     held_out,
     keys_of,
@@ -60,17 +61,25 @@ def test_action_probabilities_are_those_of_the_likelihood():
     prior = prior_of("bnn")
     tests = held_out(0, 7)
     z = prior.sample(jax.random.key(3))
-    each = np.asarray(action_probabilities(prior, tests.states, noise=0.1)(z))
-    np.testing.assert_allclose(each.sum(axis=1), 1.0, atol=1e-5)
+    each = np.asarray(action_log_probabilities(prior, tests.states, noise=0.1)(z))
+    np.testing.assert_allclose(np.exp(each).sum(axis=1), 1.0, atol=1e-5)
     likelihood = choices(tests, noise=0.1)
-    taken = np.exp(np.asarray(likelihood.log_prob_each(prior.at(likelihood.points)(z))))
-    np.testing.assert_allclose(each[np.arange(7), tests.actions], taken, rtol=1e-4)
+    taken = np.asarray(likelihood.log_prob_each(prior.at(likelihood.points)(z)))
+    np.testing.assert_allclose(each[np.arange(7), tests.actions], taken, rtol=1e-4, atol=1e-5)
 
 
 def test_held_out_drives_are_none_of_the_data():
     seen = {tuple(s) for s in np.asarray(car.demonstrate(keys_of(0).data).states).tolist()}
     other = {tuple(s) for s in np.asarray(held_out(0, 200).states).tolist()}
     assert not seen & other
+
+
+def test_tables_with_a_cell_twice_or_a_seed_too_many_are_refused():
+    check_table(2**32 - 3, 3, priors=("tcnn", "kl"))
+    with pytest.raises(ValueError, match=r"at most 2\*\*32, got 4294967294 \+ 3"):
+        check_table(2**32 - 2, 3)
+    with pytest.raises(ValueError, match="priors must differ from each other"):
+        check_table(0, 1, priors=("kl", "kl"))
 
 
 def test_standard_error_of_a_mean():

@@ -11,7 +11,7 @@ import traceclass as tc
 from traceclass.control import mountain_car as car
 from traceclass.experiments.base import Chains
 from traceclass.experiments.car import choices, held_out, prior_of, true_value
-from traceclass.experiments.driving import Course, mean_over
+from traceclass.experiments.driving import Course, binomial_error, mean_failures, mean_over
 from traceclass.experiments.learned import ask, exact_mean, learn, mean_and_error, score
 
 
@@ -55,11 +55,26 @@ def test_mean_over_leaves_out_what_has_no_value():
     assert mean_over([1.0, None, 2.0]) == {"mean": 1.5, "error": 0.5, "each": [1.0, 2.0]}
 
 
+def test_errors_of_failures():
+    """Never zero, binomial for one data set, and between data sets where that is more."""
+    assert binomial_error(50, 100) == pytest.approx(5.0)
+    assert 0.5 < binomial_error(0, 100) < 1.0
+    assert mean_failures([20], 100) == {
+        "mean": 20.0, "error": pytest.approx(4.0, rel=0.02), "each": [20]
+    }  # fmt: skip
+    assert mean_failures([0, 0, 0], 100)["error"] > 0
+    assert mean_failures([10, 50], 100)["error"] == pytest.approx(20.0)
+    # 20 of 100 in each of four: over all 400 episodes the error of their mean is 2.
+    assert mean_failures([20, 20, 20, 20], 100)["error"] == pytest.approx(2.0, rel=0.02)
+
+
 def test_error_of_a_mean_of_independent_draws():
     draws = np.random.default_rng(0).normal(size=(4, 2500))
     figures = mean_and_error(draws)
     assert figures["error"] == pytest.approx(0.01, rel=0.2)
     assert np.isnan(mean_and_error(np.zeros((2, 10)))["error"])
+    draws[0] = 0.5  # one chain that stands still does not take the error away
+    assert mean_and_error(draws)["error"] > 0.01
 
 
 def test_a_learned_function_is_the_mean_of_its_kept_draws():
@@ -79,14 +94,26 @@ def test_a_learned_function_is_the_mean_of_its_kept_draws():
     np.testing.assert_allclose(learned.mean(states), of_all, atol=1e-4)
     first = np.mean([prior.evaluate(z, states) for z in jnp.asarray(learned.kept[0])], axis=0)
     np.testing.assert_allclose(learned.chain_means[0](states), first, atol=1e-4)
+    log_probabilities = np.stack(
+        [asked.log_probabilities(z) for z in jnp.asarray(learned.kept.reshape(10, -1))]
+    )
+    taken = np.exp(log_probabilities[:, np.arange(6), asked.tests.actions]).mean(axis=0)
+    assert learned.numbers["log_score"] == pytest.approx(np.log(taken).mean(), rel=1e-4)
     assert learned.numbers["interpolation_error"] < 1e-4
     assert learned.numbers["draws"] == 20
     assert not learned.numbers["is_converged"]
 
 
-def test_a_course_is_the_same_for_every_policy():
-    course = Course(seed=3, num_episodes=6, max_steps=30)
-    again = course.drive(lambda _, states: car.expert(states))
-    assert course.drive(lambda _, states: car.expert(states)) == again
-    assert again["failures"] == again["steps"].count(-1)
-    assert again["median_steps"] is None or again["median_steps"] <= 30
+def test_a_course_counts_failures_and_steps():
+    """The expert arrives within 250 steps from everywhere; nobody does in 30; the same twice."""
+
+    def expert(_, states):
+        return car.expert(states)
+
+    long = Course(seed=3, num_episodes=6, max_steps=250).drive(expert)
+    assert long["failures"] == 0
+    assert long["median_steps"] == np.median(long["steps"])
+    assert Course(seed=3, num_episodes=6, max_steps=250).drive(expert) == long
+    assert Course(seed=4, num_episodes=6, max_steps=250).drive(expert) != long
+    short = Course(seed=3, num_episodes=6, max_steps=30).drive(expert)
+    assert short == {"failures": 6, "steps": [-1] * 6, "median_steps": None}

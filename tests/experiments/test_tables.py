@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from traceclass.cli import app
 from traceclass.experiments import EXPERIMENTS, Chains
 from traceclass.experiments.car import prior_of
-from traceclass.experiments.width_sweep import PAPER, _prolonged, row_of
+from traceclass.experiments.width_sweep import PAPER, _drift, _prolonged, row_of
 
 pytestmark = pytest.mark.xdist_group("tables")
 
@@ -61,10 +61,20 @@ def test_wider_chains_begin_at_narrower_ones():
     assert not np.array_equal(begun[0], begun[1])
 
 
+def test_a_rate_that_drifts_is_called_drifting():
+    """Sixteen chains of independent rates, and the same with a slope of one sd over the run."""
+    rates = np.random.default_rng(0).normal(0.2, 0.05, (16, 50))
+    still = _drift(rates)
+    assert not still["is_drifting"]
+    assert still["drift_error"] == pytest.approx(100 * 0.05 * np.sqrt(2 / 25 / 16), rel=0.5)
+    moving = _drift(rates + np.linspace(0, 0.05, 50))
+    assert moving["is_drifting"]
+    assert moving["drift"] == pytest.approx(2.5 + still["drift"], abs=0.1)
+
+
 def test_table_1_is_carried_over():
     assert PAPER["tcnn_pcn"][60] == 23.1
     assert PAPER["bnn_fixed_pcn"][100] == 2.23
-    assert PAPER["bnn_scaled_pcn"] == PAPER["bnn_fixed_pcn"]
 
 
 @pytest.mark.parametrize(
@@ -109,6 +119,15 @@ def check_decisions(results: dict) -> None:
             assert state["decided"] == (leader if shares[leader] >= 0.95 else None)
 
 
+def test_a_sweep_takes_no_until(monkeypatch, tmp_path):
+    monkeypatch.setattr("traceclass.use_cpu_devices", lambda: None)
+    monkeypatch.chdir(tmp_path)
+    answer = CliRunner().invoke(app, ["run", "width-sweep", "--until", "ess=10"])
+    assert answer.exit_code == 2
+    assert "its chains begin where others end" in answer.stderr
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("name", "setting", "words"),
     [
@@ -118,6 +137,8 @@ def check_decisions(results: dict) -> None:
         ("prior-comparison", 'priors=["gp"]', "setting priors"),
         ("learning-curve", "noises=[0.1,-1]", "noise must be positive"),
         ("learning-curve", "sizes=[0]", "setting sizes"),
+        ("learning-curve", "sizes=5,5", "sizes must differ from each other"),
+        ("mountain-car", "kernels=pcn,pcn", "kernels must differ from each other"),
     ],
 )
 def test_settings_that_make_no_sense_end_in_one_line(name, setting, words, monkeypatch, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import numpy as np
 import pytest
 
 import traceclass as tc
@@ -64,7 +65,9 @@ def test_the_paper_preset_reaches_its_figures():
     experiment = EXPERIMENTS["mountain-car"]
     changes = {"priors": ("tcnn", "bnn"), "kernels": ("pcn", "hmc"), "num_data_sets": 1}
     config = experiment.presets["paper"].model_copy(update=changes)
-    numbers = experiment.run(experiment.build(config), config, Chains(progress=False)).numbers
+    result = experiment.run(experiment.build(config), config, Chains(progress=False))
+    numbers = result.numbers
+    assert all(np.isfinite(result.arrays[name]).all() for name in ("value_mean", "value_sd"))
     rows = {(row["prior"], row["kernel"]): row for row in numbers["rows"]}
     assert all(row["num_converged"] == 1 and row["rhat"] < 1.02 for row in rows.values())
     noisy = {cell: row["failures"]["noisy_argmax"]["mean"] for cell, row in rows.items()}

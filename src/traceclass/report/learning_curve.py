@@ -33,7 +33,8 @@ def sections(
         drawn = Figure(
             _draw_sizes(directory / "sizes.png", results),
             "Against the number of demonstrations, with standard errors over data sets. Smaller "
-            "data sets are the beginnings of the larger ones.",
+            "data sets are the beginnings of the larger ones. A log-score below the axis, or minus "
+            "infinity, is not drawn; see the table.",
         )
         made.append(Section("How many demonstrations?", [main_table(results)], [drawn]))
     if results["noises"]:
@@ -79,6 +80,11 @@ def headline(results: dict[str, Any]) -> str:
         f"{len(points) * results['num_data_sets']} posteriors have R-hat < 1.02; "
         f"{results['seconds']['total']:.0f} s in all"
     )
+
+
+def warnings(results: dict[str, Any]) -> list[str]:
+    """What is wrong with single cells."""
+    return [f"{cell['cell']}: {text}" for cell in results["cells"] for text in cell["warnings"]]
 
 
 def _heads(results: dict[str, Any]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from traceclass.report.figures import (
 )
 from traceclass.report.page import Figure, Section, Table
 from traceclass.report.prior_comparison import difference_boxes
-from traceclass.report.words import errors_over, estimate, number, with_error
+from traceclass.report.words import errors_over, estimate, marked, number, with_error
 
 _KERNELS = {"pcn": "pCN", "pcnl": "pCNL", "hmc": "HMC"}
 _ALTERNATIVES = {
@@ -41,30 +41,33 @@ def sections(
     """Draw every figure into `directory` and say what it shows."""
     return [
         Section(
-            "Driving by the learned value function",
+            "Driving by the learned value function (in brackets: not converged)",
             [main_table(results), _spread_table(results)],
             [
                 Figure(
                     _draw_failures(directory / "failures.png", results),
-                    "Failures with the noisy argmax of the posterior mean: filled marks a data set "
-                    "each, small marks the means of single chains on it, hollow marks the paper's.",
+                    "Failures with the noisy argmax of the posterior mean: a diamond a data set (a "
+                    "cross if its chains did not converge), dots the means of single chains on it, "
+                    "circles the paper's one data set.",
                 ),
                 Figure(
                     _draw_steps(directory / "steps.png", results),
                     "Steps to the flag on the first data set (Fig. results, left); an episode that "
-                    "does not arrive in time is a failure, written at the right.",
+                    "does not arrive in time is a failure, counted at the right. Brackets: the "
+                    "chains did not converge.",
                 ),
             ],
         ),
         Section(
-            "Can its probabilities be trusted?",
+            "Can its probabilities be trusted? (one set of held-out drives for all rows)",
             [_score_table(results)],
             [
                 Figure(
                     _draw_calibration(directory / "calibration.png", results),
                     "Drives that were not learned from: the share of actions taken against their "
-                    "predicted probability, over all data sets; the area of a mark is the number "
-                    "of predictions. On the diagonal probabilities mean what they say.",
+                    "predicted probability, a mark for each bin of each data set (last kernel); "
+                    "its area is the number of predictions. On the diagonal probabilities mean "
+                    "what they say.",
                 )
             ],
         ),
@@ -75,8 +78,8 @@ def sections(
                 Figure(
                     _draw_surfaces(directory / "value.png", arrays),
                     "Minus the least number of steps to the flag, from value iteration, and "
-                    "posterior means and standard deviations on the first data set. Only "
-                    "differences of v between the successors of a state are seen by the data.",
+                    "posterior means and standard deviations on the first data set (last kernel). "
+                    "The data see only differences of v between the successors of a state.",
                 ),
                 Figure(
                     _draw_truth(directory / "truth.png", arrays),
@@ -138,10 +141,10 @@ def main_table(results: dict[str, Any]) -> Table:
             "noisy argmax",
             "argmax",
             "Thompson",
-            "median steps",
+            "median steps (argmax)",
             "converged",
             "worst R-hat",
-            "paper",
+            "paper (noisy)",
         ),
         rows,
     )
@@ -153,7 +156,7 @@ def headline(results: dict[str, Any]) -> str:
     converged = sum(cell["is_converged"] for cell in cells)
     return (
         f"{errors_over(results)}; {converged} of {len(cells)} cells have R-hat < 1.02 on "
-        f"everything reported; {results['seconds']['total']:.0f} s in all"
+        f"everything recorded; {results['seconds']['total']:.0f} s in all"
     )
 
 
@@ -177,11 +180,14 @@ def _spread_table(results: dict[str, Any]) -> Table:
             (
                 f"{PRIORS[cell['prior']]}, {_KERNELS[cell['kernel']]}",
                 str(cell["data_set"]),
-                text if cell["is_converged"] else f"({text})",
-                f"{np.mean(chains):.1f} ± {np.std(chains):.1f}",
-                f"{min(chains)} to {max(chains)}",
-                str(cell["policies"]["argmax"]["failures"]),
-                str(cell["policies"]["thompson"]["failures"]),
+                marked(text, cell),
+                marked(
+                    f"{np.mean(chains):.1f}, {np.std(chains, ddof=min(1, len(chains) - 1)):.1f}",
+                    cell,
+                ),
+                marked(f"{min(chains)} to {max(chains)}", cell),
+                marked(str(cell["policies"]["argmax"]["failures"]), cell),
+                marked(str(cell["policies"]["thompson"]["failures"]), cell),
                 number(cell["rhat"], ".3f"),
             )
         )
@@ -189,8 +195,8 @@ def _spread_table(results: dict[str, Any]) -> Table:
         "cell",
         "data set",
         "noisy argmax ± binomial error",
-        "by single chains, mean ± sd",
-        "range",
+        "single chains: mean, sd",
+        "their range",
         "argmax",
         "Thompson",
         "R-hat",
@@ -280,8 +286,9 @@ def _draw_failures(path: Path, results: dict[str, Any]) -> Path:
                 chains = cell["chain_failures"]
                 axes.scatter(chains, [own] * len(chains), s=5, color=colour, alpha=0.4)
                 failures = cell["policies"]["noisy_argmax"]["failures"]
-                filled = colour if cell["is_converged"] else "none"
-                axes.scatter(failures, own, s=40, facecolor=filled, edgecolor=colour, marker="D")
+                axes.scatter(
+                    failures, own, s=40, color=colour, marker="D" if cell["is_converged"] else "x"
+                )
             if row["paper_failures"] is not None:
                 axes.scatter(
                     row["paper_failures"], height, s=90, facecolor="none", edgecolor="black"
@@ -296,7 +303,10 @@ def _draw_failures(path: Path, results: dict[str, Any]) -> Path:
 
 def _draw_steps(path: Path, results: dict[str, Any]) -> Path:
     policies = [
-        (f"{PRIORS[c['prior']]}, {_KERNELS[c['kernel']]}, {words}", c["policies"][key]["steps"])
+        (
+            marked(f"{PRIORS[c['prior']]}, {_KERNELS[c['kernel']]}, {words}", c),
+            c["policies"][key]["steps"],
+        )
         for c in results["cells"]
         if c["data_set"] == 0
         for key, words in (("noisy_argmax", "noisy"), ("argmax", "plain"))
@@ -323,11 +333,11 @@ def _draw_steps(path: Path, results: dict[str, Any]) -> Path:
 
 
 def _draw_calibration(path: Path, results: dict[str, Any]) -> Path:
-    """Bins of all data sets, of the last kernel of each prior and of the clones."""
+    """Bins of the data sets that converged, of the last kernel of each prior, and of the clones."""
     curves: dict[str, list[list[dict[str, Any]]]] = {}
     last = {row["prior"]: row["kernel"] for row in results["rows"]}
     for cell in results["cells"]:
-        if last[cell["prior"]] == cell["kernel"]:
+        if last[cell["prior"]] == cell["kernel"] and cell["is_converged"]:
             curves.setdefault(cell["prior"], []).append(cell["calibration"])
     for row in results["alternatives"]:
         if row["calibration"]:

@@ -12,7 +12,7 @@ from traceclass.experiments.car import PRIORS
 from traceclass.experiments.prior_comparison import DECIDED, PAPER
 from traceclass.report.figures import ACTION_COLOURS, ACTIONS, figure
 from traceclass.report.page import Figure, Section, Table
-from traceclass.report.words import estimate, number, with_error
+from traceclass.report.words import estimate, marked, number, with_error
 
 
 def sections(
@@ -28,7 +28,8 @@ def sections(
                     _draw(directory / "priors.png", results, trace, arrays),
                     "Value of each action's successor minus that of the expert's action (eq. "
                     "normalise_v), a row a prior and a column a state. Boxes below zero say that "
-                    "the posterior prefers the expert's action. Rows have scales of their own.",
+                    "the posterior prefers the expert's action; whiskers hold 95 % of the draws. "
+                    "Rows have scales of their own; brackets: the chains did not converge.",
                 )
             ],
         ),
@@ -51,7 +52,7 @@ def main_table(results: dict[str, Any]) -> Table:
         if not prior["is_converged"]:
             decisions = ["not converged"] * count
         rows.append((PRIORS[name], f"{prior['num_coordinates']:,}", *decisions))
-    rows.append(("the paper, all three", "20,000", *PAPER.split(", ")))
+    rows.append(("the paper, at its own five states", "-", *PAPER.split(", ")))
     return Table(("prior", "parameters", *(f"state {n + 1}" for n in range(count))), rows)
 
 
@@ -74,8 +75,8 @@ def _share_table(results: dict[str, Any], arrays: xr.Dataset) -> Table:
                     PRIORS[name],
                     f"({x:g}, {w:g})",
                     ACTIONS[int(arrays["test_expert"].values[index])],
-                    *(estimate(share, ".3f") for share in state["share_best"]),
-                    *(estimate(mean, ".3f") for mean in state["difference"]),
+                    *(marked(estimate(share, ".3f"), prior) for share in state["share_best"]),
+                    *(marked(estimate(mean, ".3f"), prior) for mean in state["difference"]),
                 )
             )
     shares = (f"share {action}" for action in ACTIONS)
@@ -113,7 +114,7 @@ def _draw(path: Path, results: dict[str, Any], trace: xr.DataTree, arrays: xr.Da
                 x, w = arrays["test_states"].values[state]
                 if row is grid[0]:
                     axes.set_title(f"({x:g}, {w:g}): expert {ACTIONS[expert[state]]}")
-            row[0].set_ylabel(PRIORS[name])
+            row[0].set_ylabel(marked(PRIORS[name], results["priors"][name]))
     return path
 
 

@@ -45,8 +45,10 @@ def sections(
                 Figure(
                     _draw(directory / "acceptance.png", cells),
                     "Acceptance against width at fixed step sizes, with two standard errors; "
-                    "hollow marks are the paper's. The trace-class prior's rates do not fall; "
-                    "those of the standard prior with fixed variances and of NodeSwap do.",
+                    "hollow marks are the paper's. Errors are over chains, on one data set; chains "
+                    "of a wider network begin at the ends of the narrower one's, so neighbours are "
+                    "not independent. The paper's one BNN row stands beside two readings of its "
+                    "variances: 10/(3N) a layer, as its text has it, and 1/3 at every width.",
                 )
             ],
         ),
@@ -66,7 +68,7 @@ def main_table(results: dict[str, Any]) -> Table:
             line.append(_text(cells.get((row, width))))
         # Both readings of the standard prior stand beside the one row the paper has.
         if row in PAPER and row != "bnn_fixed_pcn":
-            heads.append("paper")
+            heads.append("paper BNN" if row.startswith("bnn") else "paper")
             for line, width in zip(lines, widths, strict=True):
                 line.append(format(PAPER[row][width], "g") if width in PAPER[row] else "-")
     return Table(heads, lines)
@@ -81,22 +83,37 @@ def headline(results: dict[str, Any]) -> str:
     worst = max(ours, key=lambda cell: abs(cell["acceptance"] - cell["paper"]))
     return (
         "trace-class pCN: largest difference from the paper "
-        f"{worst['acceptance'] - worst['paper']:+.1f} points at width {worst['width']}; {seconds}"
+        f"{worst['acceptance'] - worst['paper']:+.1f} ± {worst['error']:.1f} points at width "
+        f"{worst['width']}; in brackets: drifting; {seconds}"
     )
 
 
 def _text(cell: dict[str, Any] | None) -> str:
-    return "-" if cell is None else with_error(cell["acceptance"], cell["error"], ".1f")
+    if cell is None:
+        return "-"
+    text = with_error(cell["acceptance"], cell["error"], ".1f")
+    return f"[{text}]" if cell["is_drifting"] else text
 
 
 def _cell_table(cells: list[dict[str, Any]]) -> Table:
-    heads = ("row", "width", "parameters", "rate", "step size", "steps", "R-hat of l", "seconds")
+    heads = (
+        "row",
+        "width",
+        "parameters",
+        "rate",
+        "drift, first to second half",
+        "step size",
+        "steps",
+        "R-hat of l",
+        "seconds",
+    )
     rows = [
         (
             ROWS[cell["row"]],
             str(cell["width"]),
             f"{cell['num_coordinates']:,}",
             with_error(cell["acceptance"], cell["error"], ".2f"),
+            with_error(cell["drift"], cell["drift_error"], ".2f"),
             "-" if cell["step_size"] is None else f"{cell['step_size']:.3g}",
             f"{cell['steps']:,}",
             "-" if cell["rhat_log_likelihood"] is None else f"{cell['rhat_log_likelihood']:.2f}",

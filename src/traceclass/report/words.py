@@ -6,9 +6,9 @@ from typing import Any
 
 
 def with_error(value: float | None, error: float | None, digits: str = ".1f") -> str:
-    """The number and its standard error; infinite values are stored as null."""
+    """The number and its standard error; a value that is not finite is stored as null."""
     if value is None:
-        return "-inf"
+        return "not finite"
     text = format(value, digits)
     return text if error is None else f"{text} ± {format(error, digits)}"
 
@@ -25,6 +25,11 @@ def number(value: float | None, digits: str) -> str:
 
 def errors_over(results: dict[str, Any]) -> str:
     """What the errors in a table of failures are over."""
-    count = results["num_data_sets"]
-    over = "the episodes" if count == 1 else f"{count} data sets"
-    return f"± is the standard error over {over}"
+    if results["num_data_sets"] == 1:
+        return "± is the standard error over the episodes"
+    return "± is the standard error over the data sets that converged"
+
+
+def marked(text: str, cell: dict[str, Any]) -> str:
+    """A figure of a cell, in brackets if its chains did not converge."""
+    return text if cell["is_converged"] else f"[{text}]"
