@@ -26,13 +26,30 @@ from traceclass.report.prior_comparison import difference_boxes
 from traceclass.report.words import errors_over, estimate, marked, number, with_error
 
 _KERNELS = {"pcn": "pCN", "pcnl": "pCNL", "hmc": "HMC"}
+_SHORT = {"tcnn": "tcNN", "kl": "Fourier", "bnn": "BNN"}
 _ALTERNATIVES = {
-    "logistic": "cloning: logistic regression",
-    "network": "cloning: network 3 x 10",
-    "expert": "the expert itself",
-    "optimal": "optimal driver (value iteration)",
+    "logistic": "cloning, logistic",
+    "network": "cloning, network",
+    "expert": "expert",
+    "optimal": "optimal",
 }
 _COLOURS = {"tcnn": BLUE, "kl": GREEN, "bnn": ORANGE, "logistic": GREY, "network": "black"}
+
+
+_LEGEND = Table(
+    ("in the tables", ""),
+    (
+        ("tcNN, Fourier, BNN", "trace-class network, Fourier series, standard network"),
+        ("noisy", "argmax of the posterior mean plus noise, the paper's policy"),
+        ("argmax, Thompson", "argmax of the posterior mean; of one draw an episode"),
+        ("steps", "median of the argmax policy's arrivals"),
+        ("good", "data sets with R-hat below 1.02; only these are averaged"),
+        ("R-hat", "the largest of everything recorded, over all data sets"),
+        ("cloning", "classifiers of states by scikit-learn, no dynamics"),
+        ("optimal", "the policy of value iteration"),
+        ("brackets", "the chains did not converge"),
+    ),
+)
 
 
 def sections(
@@ -41,8 +58,8 @@ def sections(
     """Draw every figure into `directory` and say what it shows."""
     return [
         Section(
-            "Driving by the learned value function (in brackets: not converged)",
-            [main_table(results), _spread_table(results)],
+            "Driving by the learned value function",
+            [_LEGEND, main_table(results), _spread_table(results)],
             [
                 Figure(
                     _draw_failures(directory / "failures.png", results),
@@ -125,7 +142,7 @@ def main_table(results: dict[str, Any]) -> Table:
             figures = ["not converged", "-", "-", "-"]
         rows.append(
             (
-                f"{PRIORS[row['prior']]}, {_KERNELS[row['kernel']]}",
+                f"{_SHORT[row['prior']]}, {_KERNELS[row['kernel']]}",
                 *figures,
                 f"{row['num_converged']} of {results['num_data_sets']}",
                 number(row["rhat"], ".3f"),
@@ -138,13 +155,13 @@ def main_table(results: dict[str, Any]) -> Table:
     return Table(
         (
             f"failures of {results['num_episodes']}",
-            "noisy argmax",
+            "noisy",
             "argmax",
             "Thompson",
-            "median steps (argmax)",
-            "converged",
-            "worst R-hat",
-            "paper (noisy)",
+            "steps",
+            "good",
+            "R-hat",
+            "paper",
         ),
         rows,
     )
@@ -178,7 +195,7 @@ def _spread_table(results: dict[str, Any]) -> Table:
         text = f"{failures} ± {binomial_error(failures, results['num_episodes']):.1f}"
         rows.append(
             (
-                f"{PRIORS[cell['prior']]}, {_KERNELS[cell['kernel']]}",
+                f"{_SHORT[cell['prior']]}, {_KERNELS[cell['kernel']]}",
                 str(cell["data_set"]),
                 marked(text, cell),
                 marked(
@@ -234,7 +251,7 @@ def _truth_table(results: dict[str, Any]) -> Table:
 
 def _named_rows(results: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     posteriors = [
-        (f"{PRIORS[row['prior']]}, {_KERNELS[row['kernel']]}", row) for row in results["rows"]
+        (f"{_SHORT[row['prior']]}, {_KERNELS[row['kernel']]}", row) for row in results["rows"]
     ]
     return posteriors + [(_ALTERNATIVES[row["name"]], row) for row in results["alternatives"]]
 
@@ -255,7 +272,7 @@ def _chain_table(results: dict[str, Any]) -> Table:
     )
     rows = [
         (
-            f"{PRIORS[cell['prior']]}, {_KERNELS[cell['kernel']]}",
+            f"{_SHORT[cell['prior']]}, {_KERNELS[cell['kernel']]}",
             str(cell["data_set"]),
             with_error(cell["acceptance_rate"], cell["acceptance_error"], ".3f"),
             number(cell["tuning"].get("step_size"), ".3g"),
@@ -293,7 +310,7 @@ def _draw_failures(path: Path, results: dict[str, Any]) -> Path:
                 axes.scatter(
                     row["paper_failures"], height, s=90, facecolor="none", edgecolor="black"
                 )
-        names = [f"{PRIORS[row['prior']]}, {_KERNELS[row['kernel']]}" for row in rows]
+        names = [f"{_SHORT[row['prior']]}, {_KERNELS[row['kernel']]}" for row in rows]
         axes.set_yticks(range(len(rows)), names)
         axes.set(xlabel=f"failures of {results['num_episodes']}")
         axes.set_xlim(-2, results["num_episodes"] + 2)
@@ -304,7 +321,7 @@ def _draw_failures(path: Path, results: dict[str, Any]) -> Path:
 def _draw_steps(path: Path, results: dict[str, Any]) -> Path:
     policies = [
         (
-            marked(f"{PRIORS[c['prior']]}, {_KERNELS[c['kernel']]}, {words}", c),
+            marked(f"{_SHORT[c['prior']]}, {_KERNELS[c['kernel']]}, {words}", c),
             c["policies"][key]["steps"],
         )
         for c in results["cells"]
@@ -356,7 +373,7 @@ def _draw_calibration(path: Path, results: dict[str, Any]) -> Path:
                 alpha=0.6,
                 linewidth=0,
             )
-            axes.set(title=names[name].removeprefix("cloning: "), xlabel="predicted")
+            axes.set(title=names[name], xlabel="predicted")
         panels[0].set_ylabel("taken")
     return path
 
