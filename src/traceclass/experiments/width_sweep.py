@@ -17,6 +17,7 @@ import numpy as np
 import pydantic
 import xarray as xr
 from jaxtyping import Array
+from scipy.stats import t as student
 
 from traceclass.control import mountain_car as car
 from traceclass.experiments.base import Chains, Config, Experiment, Result
@@ -263,8 +264,8 @@ def _rates(run: Run, width: int, prior: Prior, **moves: str) -> list[dict[str, A
 def _drift(rates: np.ndarray) -> dict[str, Any]:
     """How far the rates (chains, draws) change from the first half of the draws to the second.
 
-    Chains that are in the posterior do not drift, however slowly they move about in it. More than
-    three standard errors (over chains) call a cell drifting.
+    Chains that are in the posterior do not drift, however slowly they move about in it. A cell is
+    called drifting if Student's test over chains gives it less than one chance in a thousand.
     """
     half = rates.shape[1] // 2
     change = rates[:, half:].mean(axis=1) - rates[:, :half].mean(axis=1)
@@ -272,7 +273,7 @@ def _drift(rates: np.ndarray) -> dict[str, Any]:
     return {
         "drift": 100 * drift,
         "drift_error": 100 * error,
-        "is_drifting": abs(drift) > 3 * error,
+        "is_drifting": abs(drift) > error * float(student.ppf(1 - 0.0005, len(change) - 1)),
     }
 
 
