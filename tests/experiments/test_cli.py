@@ -86,14 +86,14 @@ def test_a_run_directory_is_complete(finished):
     versions = json.loads((path / "versions.json").read_text())
     assert re.fullmatch(r"\d+\.\d+.*", versions["jax"])
     with h5py.File(path / "trace.nc") as file:
-        assert "posterior" in file
+        assert "posterior" in file["kl-pcn"]
 
 
 def test_output_to_a_pipe_is_plain(finished):
     _, answer = finished
     assert "\x1b" not in answer.stdout + answer.stderr
     assert "\r" not in answer.stdout + answer.stderr
-    assert "not converged" in answer.stdout
+    assert re.search(r"Fourier, .* 34 ", answer.stdout)  # ours and the paper's in one line
     assert "report.html" in answer.stdout
     assert len(answer.stderr.splitlines()) <= 2
 
@@ -165,7 +165,7 @@ def test_list_names_experiments_presets_and_settings(traceclass, tmp_path):
         (["run", "mountain-car", "--set", "widths=10,0"], "widths[1] must be at least 1, got 0"),
         (["run", "mountain-car", "--set", "weight_variance=0"], "weight_variance must be positive"),
         (["run", "mountain-car", "--set", "noise=-0.1"], "noise must be positive"),
-        (["run", "mountain-car", "--set", "step_size=2"], "step size in (0, 1], got 2.0"),
+        (["run", "mountain-car", "--set", "step_size=2"], "(0, 1.5708], got 2.0"),
         (["run", "mountain-car", "--set", "activation=swish"], "unknown activation 'swish'"),
         (["run", "mountain-car", "--seed", "-1"], "setting seed=-1"),
         (["run", "mountain-car", "--seed", "abc"], "setting seed='abc'"),
@@ -177,7 +177,6 @@ def test_list_names_experiments_presets_and_settings(traceclass, tmp_path):
         (["run", "mountain-car", "--set", "weight_variance=1e300"], "weight_variance must be"),
         (["run", "mountain-car", "--set", "widths=[1000000,1000000]"], "GiB for one position"),
         (["run", "mountain-car", "--set", "num_samples=1000000000000"], "too long"),
-        (["run", "mountain-car", "--set", "step_size=adapt", *TINY], "num_warmup >= 400"),
         (["run", "mountain-car", "--out", "x" * 260], "cannot write to"),
         (["run", "mountain-car", "--out", "mine", "--overwrite"], "something that is not a run"),
         (["run", "mountain-car", "--out", "file/x"], "cannot write"),

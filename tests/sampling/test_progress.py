@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import pytest
 
@@ -57,6 +58,10 @@ def test_a_bar_shows_acceptance_step_size_ess_and_time_left():
 def test_what_is_shown_depends_on_the_stream(monkeypatch):
     monkeypatch.setattr("sys.stderr", io.StringIO())
     assert isinstance(make_progress(True), Lines)
+    named = make_progress("tcnn-10")
+    named.show(status(1000))
+    named.close()
+    assert sys.stderr.getvalue().startswith("tcnn-10 sampling 100%")
     silent = make_progress(False)
     assert isinstance(silent, Silent)
     silent.show(status(1))

@@ -26,7 +26,7 @@ _HIDDEN = (10, 10, 10)
 class Clone(Module):
     """A fitted classifier: probabilities of the actions, and the policy that takes the best."""
 
-    layers: tuple[tuple[Float[Array, "in out"], Float[Array, " out"]], ...]
+    layers: tuple[tuple[Array, Array], ...]
     low: tuple[float, ...] = eqx.field(static=True)
     high: tuple[float, ...] = eqx.field(static=True)
     seen: tuple[int, ...] = eqx.field(static=True)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pydantic
-import typer
 import xarray as xr
 
 from traceclass.kernels.base import KernelFactory
@@ -67,15 +66,13 @@ class Chains(NamedTuple):
 
         A cell that was not begun cannot be resumed: it begins.
         """
-        if self.progress:
-            typer.echo(f"{cell}:", err=True)
         store = None if self.store is None else self.store / cell
         is_begun = store is not None and (store / MANIFEST).exists()
         return sample(
             posterior,
             kernel,
             **arguments,
-            progress=self.progress,
+            progress=cell if self.progress else False,
             store=store,
             resume=self.resume and is_begun,
             force=self.force and is_begun,

@@ -22,6 +22,7 @@ KernelName = Literal["pcn", "pcnl", "hmc"]
 
 # In words, for tables and figures.
 PRIORS = {"tcnn": "trace-class network", "kl": "Fourier series", "bnn": "standard network"}
+SHORT = {"tcnn": "tcNN", "kl": "Fourier", "bnn": "BNN"}
 KERNELS = {"pcn": pcn, "pcnl": pcnl, "hmc": hmc}
 # Five states on the expert's way: in the valley, on the first slope, where it turns back, and twice
 # rolling to the left. The expert pushes right at the first two and left at the others.

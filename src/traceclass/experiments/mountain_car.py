@@ -69,6 +69,7 @@ class MountainCarConfig(Config):
     num_demonstrations: int = pydantic.Field(default=50, ge=1, le=100_000)
     step_size: float | Literal["adapt"] = "adapt"
     num_chains: pydantic.PositiveInt = 8
+    # Of pCN and pCNL; a tenth of it for HMC. At least 400 steps where step sizes are adapted.
     num_warmup: pydantic.NonNegativeInt = 10_000
     num_samples: pydantic.PositiveInt = 250
     max_samples: pydantic.PositiveInt = 4_000

@@ -10,7 +10,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 
-from traceclass.experiments.car import PRIORS
+from traceclass.experiments.car import PRIORS, SHORT
 from traceclass.experiments.driving import binomial_error
 from traceclass.report.figures import (
     ACTION_COLOURS,
@@ -26,7 +26,6 @@ from traceclass.report.prior_comparison import difference_boxes
 from traceclass.report.words import errors_over, estimate, marked, number, with_error
 
 _KERNELS = {"pcn": "pCN", "pcnl": "pCNL", "hmc": "HMC"}
-_SHORT = {"tcnn": "tcNN", "kl": "Fourier", "bnn": "BNN"}
 _ALTERNATIVES = {
     "logistic": "cloning, logistic",
     "network": "cloning, network",
@@ -142,7 +141,7 @@ def main_table(results: dict[str, Any]) -> Table:
             figures = ["not converged", "-", "-", "-"]
         rows.append(
             (
-                f"{_SHORT[row['prior']]}, {_KERNELS[row['kernel']]}",
+                f"{SHORT[row['prior']]}, {_KERNELS[row['kernel']]}",
                 *figures,
                 f"{row['num_converged']} of {results['num_data_sets']}",
                 number(row["rhat"], ".3f"),
@@ -195,7 +194,7 @@ def _spread_table(results: dict[str, Any]) -> Table:
         text = f"{failures} ± {binomial_error(failures, results['num_episodes']):.1f}"
         rows.append(
             (
-                f"{_SHORT[cell['prior']]}, {_KERNELS[cell['kernel']]}",
+                f"{SHORT[cell['prior']]}, {_KERNELS[cell['kernel']]}",
                 str(cell["data_set"]),
                 marked(text, cell),
                 marked(
@@ -251,7 +250,7 @@ def _truth_table(results: dict[str, Any]) -> Table:
 
 def _named_rows(results: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     posteriors = [
-        (f"{_SHORT[row['prior']]}, {_KERNELS[row['kernel']]}", row) for row in results["rows"]
+        (f"{SHORT[row['prior']]}, {_KERNELS[row['kernel']]}", row) for row in results["rows"]
     ]
     return posteriors + [(_ALTERNATIVES[row["name"]], row) for row in results["alternatives"]]
 
@@ -272,7 +271,7 @@ def _chain_table(results: dict[str, Any]) -> Table:
     )
     rows = [
         (
-            f"{_SHORT[cell['prior']]}, {_KERNELS[cell['kernel']]}",
+            f"{SHORT[cell['prior']]}, {_KERNELS[cell['kernel']]}",
             str(cell["data_set"]),
             with_error(cell["acceptance_rate"], cell["acceptance_error"], ".3f"),
             number(cell["tuning"].get("step_size"), ".3g"),
@@ -310,7 +309,7 @@ def _draw_failures(path: Path, results: dict[str, Any]) -> Path:
                 axes.scatter(
                     row["paper_failures"], height, s=90, facecolor="none", edgecolor="black"
                 )
-        names = [f"{_SHORT[row['prior']]}, {_KERNELS[row['kernel']]}" for row in rows]
+        names = [f"{SHORT[row['prior']]}, {_KERNELS[row['kernel']]}" for row in rows]
         axes.set_yticks(range(len(rows)), names)
         axes.set(xlabel=f"failures of {results['num_episodes']}")
         axes.set_xlim(-2, results["num_episodes"] + 2)
@@ -321,7 +320,7 @@ def _draw_failures(path: Path, results: dict[str, Any]) -> Path:
 def _draw_steps(path: Path, results: dict[str, Any]) -> Path:
     policies = [
         (
-            marked(f"{_SHORT[c['prior']]}, {_KERNELS[c['kernel']]}, {words}", c),
+            marked(f"{SHORT[c['prior']]}, {_KERNELS[c['kernel']]}, {words}", c),
             c["policies"][key]["steps"],
         )
         for c in results["cells"]
@@ -447,13 +446,13 @@ def _draw_differences(path: Path, trace: xr.DataTree, arrays: xr.Dataset) -> Pat
     expert = arrays["test_expert"].values
     with figure(path, 10.5, 2.2 * len(cells) + 0.3) as canvas:
         grid = canvas.subplots(len(cells), len(expert), sharey="row", squeeze=False)
-        for row, (prior, cell) in zip(grid, cells.items(), strict=True):
+        for number_of_row, (row, (prior, cell)) in enumerate(zip(grid, cells.items(), strict=True)):
             draws = trace[cell]["posterior"].to_dataset()["value_difference"].values
             draws = draws.reshape(-1, *draws.shape[2:])
             for state, axes in enumerate(row):
                 difference_boxes(axes, draws[:, state])
                 x, w = arrays["test_states"].values[state]
-                if row is grid[0]:
+                if number_of_row == 0:
                     axes.set_title(f"({x:g}, {w:g}): expert {ACTIONS[expert[state]]}")
             row[0].set_ylabel(PRIORS[prior])
     return path

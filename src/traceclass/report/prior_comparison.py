@@ -8,7 +8,7 @@ from typing import Any
 import xarray as xr
 from matplotlib.axes import Axes
 
-from traceclass.experiments.car import PRIORS
+from traceclass.experiments.car import PRIORS, SHORT
 from traceclass.experiments.prior_comparison import DECIDED, PAPER
 from traceclass.report.figures import ACTION_COLOURS, ACTIONS, figure
 from traceclass.report.page import Figure, Section, Table
@@ -51,17 +51,18 @@ def main_table(results: dict[str, Any]) -> Table:
         ]
         if not prior["is_converged"]:
             decisions = ["not converged"] * count
-        rows.append((PRIORS[name], f"{prior['num_coordinates']:,}", *decisions))
-    rows.append(("the paper, at its own five states", "-", *PAPER.split(", ")))
-    return Table(("prior", "parameters", *(f"state {n + 1}" for n in range(count))), rows)
+        rows.append((SHORT[name], f"{prior['num_coordinates']:,}", *decisions))
+    rows.append(("paper", "-", *PAPER.split(", ")))
+    return Table(("prior", "size", *(f"state {n + 1}" for n in range(count))), rows)
 
 
 def headline(results: dict[str, Any]) -> str:
     """The run in one sentence for the terminal."""
     worst = max(results["priors"].values(), key=lambda p: p["rhat"] or float("inf"))["rhat"]
     return (
-        f"decided: one action is the best in {DECIDED:.0%} of the draws; worst R-hat "
-        f"{number(worst, '.3f')}; {results['seconds']['total']:.0f} s in all"
+        f"decided: one action is the best in {DECIDED:.0%} of the draws; the paper's states are "
+        f"others than ours; worst R-hat {number(worst, '.3f')}; "
+        f"{results['seconds']['total']:.0f} s in all"
     )
 
 
@@ -107,12 +108,12 @@ def _draw(path: Path, results: dict[str, Any], trace: xr.DataTree, arrays: xr.Da
     expert = arrays["test_expert"].values
     with figure(path, 10.5, 2.4 * len(names) + 0.3) as canvas:
         grid = canvas.subplots(len(names), len(expert), sharey="row", squeeze=False)
-        for row, name in zip(grid, names, strict=True):
+        for number, (row, name) in enumerate(zip(grid, names, strict=True)):
             draws = trace[name]["posterior"].to_dataset()["value_difference"].values
             for state, axes in enumerate(row):
                 difference_boxes(axes, draws.reshape(-1, *draws.shape[2:])[:, state])
                 x, w = arrays["test_states"].values[state]
-                if row is grid[0]:
+                if number == 0:
                     axes.set_title(f"({x:g}, {w:g}): expert {ACTIONS[expert[state]]}")
             row[0].set_ylabel(marked(PRIORS[name], results["priors"][name]))
     return path

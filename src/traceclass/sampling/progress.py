@@ -60,8 +60,8 @@ class Lines:
 
     wants_ess = True
 
-    def __init__(self, stream: TextIO):
-        self._stream = stream
+    def __init__(self, stream: TextIO, label: str = ""):
+        self._stream, self._label = stream, label
         self._last_time = time.monotonic()
         self._pending: Status | None = None
 
@@ -76,7 +76,7 @@ class Lines:
             self._write()
 
     def _write(self) -> None:
-        print(self._pending, file=self._stream, flush=True)
+        print(f"{self._label} {self._pending}".lstrip(), file=self._stream, flush=True)
         self._last_time = time.monotonic()
         self._pending = None
 
@@ -86,7 +86,7 @@ class Bar:
 
     wants_ess = True
 
-    def __init__(self, stream: TextIO):
+    def __init__(self, stream: TextIO, label: str = ""):
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as RichProgress
@@ -97,7 +97,8 @@ class Bar:
             TextColumn("{task.fields[status]}"),
             console=Console(file=stream),
         )
-        self._task = self._bar.add_task("starting", total=1, status="")
+        self._label = label
+        self._task = self._bar.add_task(f"{label} starting".lstrip(), total=1, status="")
         self._bar.start()
 
     def show(self, status: Status) -> None:
@@ -110,7 +111,7 @@ class Bar:
             words.append(f"{duration(status.seconds_left)} left")
         self._bar.update(
             self._task,
-            description=status.phase,
+            description=f"{self._label} {status.phase}".lstrip(),
             completed=status.steps_done,
             total=status.steps_total,
             status="  ".join(words),
@@ -120,11 +121,12 @@ class Bar:
         self._bar.stop()
 
 
-def make_progress(show: bool) -> Progress:
+def make_progress(show: bool | str) -> Progress:
     """A bar if standard error is a terminal, lines if it is not, nothing if not wanted."""
     if not show:
         return Silent()
-    return Bar(sys.stderr) if sys.stderr.isatty() else Lines(sys.stderr)
+    label = show if isinstance(show, str) else ""
+    return Bar(sys.stderr, label) if sys.stderr.isatty() else Lines(sys.stderr, label)
 
 
 def duration(seconds: float) -> str:

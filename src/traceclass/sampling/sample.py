@@ -56,7 +56,7 @@ def sample(
     until: Until | None = None,
     chunk_size: int | None = None,
     group_size: int | None = None,
-    progress: bool = True,
+    progress: bool | str = True,
 ) -> Run:
     """Run `num_chains` chains of `kernel` on `posterior` and keep `num_samples` draws of each.
 
@@ -76,6 +76,8 @@ def sample(
     more draws, goes on with `resume=True`: to the same draws, bit for bit. Another posterior,
     kernel, setting or version of JAX is refused, unless `force=True`. Ctrl-C and SIGTERM then
     commit, and raise `tc.Interrupted`.
+
+    `progress` shows how far the run is, under a name if it is a string.
 
     `until=tc.Until(ess=400)` goes on beyond `num_samples` until the draws are good enough.
 
