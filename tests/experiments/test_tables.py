@@ -18,10 +18,33 @@ from traceclass.experiments.width_sweep import PAPER, _drift, _prolonged, row_of
 pytestmark = pytest.mark.xdist_group("tables")
 
 
-def results_of(name: str, seed: int = 0):
-    experiment = EXPERIMENTS[name]
-    config = experiment.presets["quick"].model_copy(update={"seed": seed})
-    return experiment.run(experiment.build(config), config, Chains(progress=False))
+QUICK = {
+    "width-sweep": ({"acceptance.png"}, "tcNN Node-Swap"),
+    "prior-comparison": ({"priors.png"}, "undecided"),
+    "learning-curve": ({"sizes.png", "noises.png"}, "cloning: network"),
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Run directories of the quick presets, each made once, when it is first asked for."""
+    folder, made = tmp_path_factory.mktemp("tables"), set()
+
+    def directory(name: str):
+        if name not in made:
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr("traceclass.use_cpu_devices", lambda: None)
+                words = ["run", name, "--out", str(folder / name), "--quiet"]
+                answer = CliRunner().invoke(app, words)
+            assert answer.exit_code == 0, answer.stderr
+            made.add(name)
+        return folder / name
+
+    return directory
+
+
+def numbers_in(path):
+    return json.loads((path / "results.json").read_text())
 
 
 def without_times(content):
@@ -30,13 +53,8 @@ def without_times(content):
     return [without_times(v) for v in content] if isinstance(content, list) else content
 
 
-@pytest.fixture(scope="module")
-def sweep():
-    return results_of("width-sweep")
-
-
-def test_a_sweep_has_every_row_with_its_error(sweep):
-    cells = sweep.numbers["cells"]
+def test_a_sweep_has_every_row_with_its_error(finished):
+    cells = numbers_in(finished("width-sweep"))["cells"]
     widths = {row: [cell["width"] for cell in row_of(cells, row)] for row in (*PAPER, "tcnn_hmc")}
     assert widths == {
         "tcnn_pcn": [4, 8], "tcnn_node_swap": [4, 8], "bnn_fixed_pcn": [8], "bnn_scaled_pcn": [8],
@@ -47,9 +65,12 @@ def test_a_sweep_has_every_row_with_its_error(sweep):
     assert row_of(cells, "tcnn_hmc")[0]["acceptance"] > row_of(cells, "tcnn_pcn")[0]["acceptance"]
 
 
-def test_the_same_seed_gives_the_same_table_and_another_seed_another(sweep):
-    assert without_times(results_of("width-sweep").numbers) == without_times(sweep.numbers)
-    assert without_times(results_of("width-sweep", seed=1).numbers) != without_times(sweep.numbers)
+def test_the_same_seed_gives_the_same_table_with_a_store_and_without(finished):
+    experiment = EXPERIMENTS["width-sweep"]
+    config = experiment.presets["quick"]
+    result = experiment.run(experiment.build(config), config, Chains(progress=False))
+    again = json.loads(json.dumps(result.numbers))
+    assert without_times(again) == without_times(numbers_in(finished("width-sweep")))
 
 
 def test_wider_chains_begin_at_narrower_ones():
@@ -77,20 +98,12 @@ def test_table_1_is_carried_over():
     assert PAPER["bnn_fixed_pcn"][100] == 2.23
 
 
-@pytest.mark.parametrize(
-    ("name", "figures", "words"),
-    [
-        ("width-sweep", {"acceptance.png"}, "tcNN Node-Swap"),
-        ("prior-comparison", {"priors.png"}, "undecided"),
-        ("learning-curve", {"sizes.png", "noises.png"}, "cloning: network"),
-    ],
-)
-def test_tables_and_figures_come_from_the_stored_files(name, figures, words, monkeypatch, tmp_path):
-    monkeypatch.setattr("traceclass.use_cpu_devices", lambda: None)
-    monkeypatch.setenv("COLUMNS", "200")
-    path = tmp_path / "run"
-    answer = CliRunner().invoke(app, ["run", name, "--out", str(path), "--quiet"])
-    assert answer.exit_code == 0, answer.stderr
+@pytest.mark.parametrize("name", QUICK)
+def test_tables_and_figures_come_from_the_stored_files(name, finished, tmp_path):
+    path, (figures, words) = finished(name), QUICK[name]
+    before = (path / "report.html").read_text()
+    assert CliRunner().invoke(app, ["report", str(path)]).exit_code == 0
+    assert (path / "report.html").read_text() == before
     assert {p.name for p in (path / "figures").iterdir()} == figures
     page = (path / "report.html").read_text()
     assert page.count("data:image/png;base64,") == len(figures)
@@ -107,7 +120,7 @@ def test_tables_and_figures_come_from_the_stored_files(name, figures, words, mon
     assert answer.exit_code == 0, answer.stderr
     assert "posterior" in xr.load_datatree(tmp_path / "x.nc", engine="h5netcdf")
     if name == "prior-comparison":
-        check_decisions(json.loads((path / "results.json").read_text()))
+        check_decisions(numbers_in(path))
 
 
 def check_decisions(results: dict) -> None:

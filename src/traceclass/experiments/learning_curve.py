@@ -207,9 +207,10 @@ EXPERIMENT = Experiment(
     presets={
         "quick": LearningCurveConfig(
             sizes=(5, 20),
-            noises=(0.3,),
+            noises=(0.1,),
             priors=("kl",),
             noise_prior="kl",
+            num_demonstrations=20,
             num_data_sets=1,
             num_chains=4,
             num_warmup=400,

@@ -136,6 +136,7 @@ EXPERIMENT = Experiment(
     summary="boxplots of centred values at five states under three large priors",
     presets={
         "quick": PriorComparisonConfig(
+            priors=("tcnn", "kl"),
             widths=(8, 8),
             max_frequency=4,
             num_chains=4,
