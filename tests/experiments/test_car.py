@@ -85,3 +85,4 @@ def test_tables_with_a_cell_twice_or_a_seed_too_many_are_refused():
 def test_standard_error_of_a_mean():
     assert standard_error([1.0]) is None
     assert standard_error([1.0, 3.0]) == pytest.approx(1.0)
+    assert standard_error([1.0, -np.inf]) is None

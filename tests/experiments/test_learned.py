@@ -52,6 +52,7 @@ def test_honest_probabilities_are_calibrated_and_boastful_ones_are_not():
 
 def test_mean_over_leaves_out_what_has_no_value():
     assert mean_over([None, None]) is None
+    assert mean_over([-np.inf, -1.0])["mean"] == -np.inf
     assert mean_over([1.0, None, 2.0]) == {"mean": 1.5, "error": 0.5, "each": [1.0, 2.0]}
 
 

@@ -150,9 +150,11 @@ def _standardised_ranks(values: Array) -> Array:
 
 
 def standard_error(values: Any) -> float | None:
-    """The standard error of the mean of independent values; None of a single one."""
+    """The standard error of a mean of independent values; None of one, or if one is infinite."""
     values = np.asarray(values, dtype=np.float64)
-    return None if len(values) < 2 else float(values.std(ddof=1) / np.sqrt(len(values)))
+    if len(values) < 2 or not np.isfinite(values).all():
+        return None
+    return float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
 def check_table(seed: int, num_data_sets: int, **names: tuple[object, ...]) -> None:
