@@ -115,7 +115,7 @@ def test_report_draws_the_same_page_from_the_stored_files(finished, traceclass):
     assert (path / "report.html").read_text() == before
 
 
-@pytest.mark.parametrize("name", ["prior-draws", "theory"])
+@pytest.mark.parametrize("name", ["prior-draws", pytest.param("theory", marks=pytest.mark.long)])
 def test_experiments_without_chains_run_and_report(name, traceclass, tmp_path):
     answer = traceclass("run", name, "--out", "run", cwd=tmp_path)
     assert answer.exit_code == 0, answer.stderr
@@ -322,6 +322,7 @@ def signalled_at_a_commit(number: int, of: str = CELL):
         yield
 
 
+@pytest.mark.long
 def test_a_table_goes_on_with_the_cell_that_was_stopped(traceclass, tmp_path):
     """Two cells, stopped in the second: the first is not run again, and both end up the same."""
     two = [*TINY, "--set", "num_data_sets=2"]

@@ -98,7 +98,10 @@ def test_table_1_is_carried_over():
     assert PAPER["bnn_fixed_pcn"][100] == 2.23
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize(
+    "name",
+    ["width-sweep", "prior-comparison", pytest.param("learning-curve", marks=pytest.mark.long)],
+)
 def test_tables_and_figures_come_from_the_stored_files(name, finished, tmp_path):
     path, (figures, words) = finished(name), QUICK[name]
     before = (path / "report.html").read_text()

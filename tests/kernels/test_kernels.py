@@ -324,6 +324,7 @@ def test_mixture_picks_by_its_weights():
     assert abs(shares[0] - 0.75) < 5 * np.sqrt(0.75 * 0.25 / 4000)
 
 
+@pytest.mark.long
 def test_acceptance_survives_refinement():
     """Width 16 to 256 at fixed steps, from posterior draws, prolonged: pCN and HMC do not fall."""
     rates = {}

@@ -526,6 +526,7 @@ def _start(path: Path, begin, answers, end) -> None:
         answers.put(False)
 
 
+@pytest.mark.long
 def test_of_a_hundred_starts_one_wins(tmp_path):
     """And when the winner is killed, the next start is not blocked."""
     context = multiprocessing.get_context("forkserver")
