@@ -250,6 +250,7 @@ def test_two_runs_in_one_place_are_not_mixed(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_single_stuck_chain_still_reports(traceclass, tmp_path):
     settings = {"num_chains": 1, "num_samples": 5, "thin": 1, "step_size": 1, "noise": 1e-6}
     changes = [word for k, v in settings.items() for word in ("--set", f"{k}={v}")]
@@ -403,6 +404,7 @@ def test_a_run_goes_on_until_it_is_good_enough(traceclass, tmp_path):
     assert 8 < run.num_samples <= 400
 
 
+@pytest.mark.long
 def test_a_disk_that_fills_up_ends_in_exit_code_3(traceclass, tmp_path, monkeypatch):
     real, calls = os.fsync, 0
 

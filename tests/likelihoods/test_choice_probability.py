@@ -65,7 +65,7 @@ def cases(num_rivals: int) -> np.ndarray:
     return np.round(8 * np.array([*equal, mixed, *random])) / 8
 
 
-@pytest.mark.parametrize("num_actions", [2, 3, 8])
+@pytest.mark.parametrize("num_actions", [2, 3, pytest.param(8, marks=pytest.mark.long)])
 def test_value_and_gradient_match_mpmath(num_actions):
     gaps = cases(num_actions - 1)
     values, gradients = zip(*(oracle(row) for row in gaps), strict=True)

@@ -42,7 +42,7 @@ class LearningCurveConfig(Config):
     num_chains: pydantic.PositiveInt = 8
     num_warmup: int = pydantic.Field(default=600, ge=400)
     num_samples: pydantic.PositiveInt = 125
-    max_samples: pydantic.PositiveInt = 1_000
+    max_samples: pydantic.PositiveInt = 400
     num_kept: pydantic.PositiveInt = 1_000
     num_episodes: int = pydantic.Field(default=100, ge=1, le=100_000)
     max_steps: int = pydantic.Field(default=200, ge=1, le=100_000)
