@@ -15,6 +15,8 @@ from traceclass.sampling.files import write_file
 # Okabe & Ito's palette: told apart by readers with any colour vision, and in grey.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6b6b6b"
 ACTION_COLOURS = (BLUE, GREY, ORANGE)
+# Of priors and clones.
+ROW_COLOURS = {"tcnn": BLUE, "kl": GREEN, "bnn": ORANGE, "logistic": GREY, "network": "black"}
 ACTIONS = ("left", "coast", "right")
 
 _STYLE = {

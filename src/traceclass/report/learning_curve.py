@@ -9,11 +9,10 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from traceclass.experiments.car import PRIORS
-from traceclass.report.figures import BLUE, GREEN, GREY, ORANGE, figure
+from traceclass.report.figures import ROW_COLOURS, figure
 from traceclass.report.page import Figure, Section, Table
 from traceclass.report.words import errors_over, estimate, number
 
-_COLOURS = {"tcnn": BLUE, "kl": GREEN, "bnn": ORANGE, "logistic": GREY, "network": "black"}
 _CLONES = {"logistic": "cloning: logistic", "network": "cloning: network"}
 _PANELS = (
     ("failures", "failures, plain argmax"),
@@ -156,7 +155,7 @@ def _curve(axes: Axes, points: list[tuple[float, Any]], colour: str, label: str)
         [x for x, _ in known],
         [f["mean"] for _, f in known],
         yerr=[f["error"] or 0.0 for _, f in known],
-        color=_COLOURS[colour],
+        color=ROW_COLOURS[colour],
         marker="o",
         markersize=3,
         linewidth=1,

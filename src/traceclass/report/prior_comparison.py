@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import xarray as xr
-from matplotlib.axes import Axes
 
 from traceclass.experiments.car import PRIORS, SHORT
 from traceclass.experiments.prior_comparison import DECIDED, PAPER
-from traceclass.report.figures import ACTION_COLOURS, ACTIONS, figure
+from traceclass.report.differences import draw_differences
+from traceclass.report.figures import ACTIONS
 from traceclass.report.page import Figure, Section, Table
 from traceclass.report.words import estimate, marked, number, with_error
 
@@ -104,32 +104,5 @@ def _chain_table(results: dict[str, Any]) -> Table:
 
 
 def _draw(path: Path, results: dict[str, Any], trace: xr.DataTree, arrays: xr.Dataset) -> Path:
-    names = list(results["priors"])
-    expert = arrays["test_expert"].values
-    with figure(path, 10.5, 2.4 * len(names) + 0.3) as canvas:
-        grid = canvas.subplots(len(names), len(expert), sharey="row", squeeze=False)
-        for number, (row, name) in enumerate(zip(grid, names, strict=True)):
-            draws = trace[name]["posterior"].to_dataset()["value_difference"].values
-            for state, axes in enumerate(row):
-                difference_boxes(axes, draws.reshape(-1, *draws.shape[2:])[:, state])
-                x, w = arrays["test_states"].values[state]
-                if number == 0:
-                    axes.set_title(f"({x:g}, {w:g}): expert {ACTIONS[expert[state]]}")
-            row[0].set_ylabel(marked(PRIORS[name], results["priors"][name]))
-    return path
-
-
-def difference_boxes(axes: Axes, draws: Any) -> None:
-    """A box an action, of draws (draws, actions)."""
-    boxes = axes.boxplot(
-        [draws[:, action] for action in range(len(ACTIONS))],
-        tick_labels=ACTIONS,
-        patch_artist=True,
-        widths=0.6,
-        showfliers=False,
-        whis=(2.5, 97.5),
-        medianprops={"color": "black"},
-    )
-    for box, colour in zip(boxes["boxes"], ACTION_COLOURS, strict=True):
-        box.set(facecolor=colour, alpha=0.6)
-    axes.axhline(0, color="black", linewidth=0.6)
+    rows = {marked(PRIORS[n], prior): trace[n] for n, prior in results["priors"].items()}
+    return draw_differences(path, rows, arrays)

@@ -1,8 +1,16 @@
-"""Numbers as they stand in tables: with their error, and with a word where there is none."""
+"""Names and numbers as they stand in tables: with errors, and with a word where there is none."""
 
 from __future__ import annotations
 
 from typing import Any
+
+KERNELS = {"pcn": "pCN", "pcnl": "pCNL", "hmc": "HMC"}
+ALTERNATIVES = {
+    "logistic": "cloning, logistic",
+    "network": "cloning, network",
+    "expert": "expert",
+    "optimal": "optimal",
+}
 
 
 def with_error(value: float | None, error: float | None, digits: str = ".1f") -> str:
