@@ -36,6 +36,15 @@ def test_a_walk_along_a_line_takes_as_many_steps_as_it_must():
     np.testing.assert_allclose(value(states), [-10.0, -5.0, -1.0, 0.0], atol=1e-4)
 
 
+def test_a_goal_between_nodes_is_reached_when_it_is_crossed():
+    """From 0.6 one step of 0.15 crosses 0.75; interpolation would count part of another step."""
+    value = control.value_iteration(
+        lambda s: (s + jnp.array([0.15, 0.0]))[:, None].repeat(2, axis=1),
+        lambda s: s[..., 0] >= 0.745, (0.0, 0.0), (1.0, 1.0), num_nodes=6, max_steps=30,
+    )  # fmt: skip
+    assert float(value(jnp.array([[0.6, 0.4]]))[0]) == pytest.approx(-1.0, abs=1e-4)
+
+
 def test_what_cannot_arrive_stays_at_the_bound():
     value = control.value_iteration(
         lambda s: s[:, None].repeat(2, axis=1), lambda s: s[..., 0] > 2, (0.0, 0.0), (1.0, 1.0),
