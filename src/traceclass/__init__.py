@@ -18,7 +18,10 @@ from traceclass.kernels import pcnl as pcnl
 from traceclass.kernels import random_walk as random_walk
 from traceclass.kernels import smc_kernel as smc_kernel
 from traceclass.likelihoods import ActionChoice as ActionChoice
+from traceclass.likelihoods import DarcyFlow as DarcyFlow
+from traceclass.likelihoods import FlowBoundary as FlowBoundary
 from traceclass.likelihoods import GaussianRegression as GaussianRegression
+from traceclass.likelihoods import GroundwaterFlow as GroundwaterFlow
 from traceclass.likelihoods import Likelihood as Likelihood
 from traceclass.posterior import Posterior as Posterior
 from traceclass.priors import CosineSeries as CosineSeries

@@ -38,11 +38,19 @@ class GaussianRegression(Module):
         )
 
     def log_prob(self, values: Float[Array, " points"]) -> Float[Array, ""]:
+        return gaussian_log_prob(self.residuals(values), self.noise)
+
+    def residuals(self, values: Float[Array, " points"]) -> Float[Array, " points"]:
+        """(y - v(x)) / noise."""
         require_shape(values, self.observations.shape, "values")
-        residuals = (self.observations - values) / self.noise
-        constant = self.observations.size * math.log(self.noise * math.sqrt(2 * math.pi))
-        return -0.5 * jnp.sum(residuals**2) - constant
+        return (self.observations - values) / self.noise
 
     def predict(self, values: Float[Array, " points"]) -> Float[Array, " points"]:
         """The observations without noise: the values themselves."""
         return values
+
+
+def gaussian_log_prob(residuals: Float[Array, " n"], noise: float) -> Float[Array, ""]:
+    """log N(y; predicted, noise^2 I) of residuals (y - predicted) / noise."""
+    constant = residuals.size * math.log(noise * math.sqrt(2 * math.pi))
+    return -0.5 * jnp.sum(residuals**2) - constant

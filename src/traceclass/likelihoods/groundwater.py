@@ -1,0 +1,108 @@
+"""Hydraulic heads observed with Gaussian noise: what they say about the log-permeability."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from traceclass.likelihoods.darcy import PAPER_BOUNDARY, DarcyFlow, FlowBoundary
+from traceclass.likelihoods.regression import gaussian_log_prob
+from traceclass.module import Module
+from traceclass.validation import require_finite, require_positive
+
+
+class GroundwaterFlow(Module):
+    r"""y_t = p(x_t) + e_t with e_t ~ N(0, noise^2), p the head of flow through exp(u).
+
+        -div(exp(u) grad p) = f
+
+    The function is the log-permeability u, read at the nodes of a grid of `cells`. Heads are
+    observed at `nodes` (n, 2) of that grid, pairs of whole numbers counted from 0 along x1 and x2,
+    or numbers i + (cells + 1) j (n,); or else at `points` (n, 2) anywhere in the domain, where they
+    are interpolated. An array of other than whole numbers in the place of `nodes` is taken for
+    points. Boundary, source and domain are those of `DarcyFlow`; by default the paper's.
+
+    >>> import jax.numpy as jnp, traceclass as tc
+    >>> flow = tc.GroundwaterFlow([0.5, 0.4], [[2, 2], [1, 3]], noise=0.01, cells=4)
+    >>> flow.predict(jnp.zeros(len(flow.points))).round(3).tolist()
+    [0.5, 0.612]
+    """
+
+    flow: DarcyFlow
+    observations: Float[Array, " heads"]
+    noise: float = eqx.field(static=True)
+    where: Float[Array, "heads 2"]
+    _at_observations: Callable[[Array], Array]
+
+    def __init__(
+        self,
+        heads: Any,
+        nodes: Any = None,
+        *,
+        points: Any = None,
+        noise: float,
+        cells: int | Sequence[int],
+        boundary: FlowBoundary = PAPER_BOUNDARY,
+        source: float | Callable[[Array], Array] = 0.0,
+        low: Sequence[float] = (0.0, 0.0),
+        high: Sequence[float] = (1.0, 1.0),
+    ):
+        self.flow = DarcyFlow(cells=cells, boundary=boundary, source=source, low=low, high=high)
+        where = _observed_at(self.flow, nodes, points)
+        observations = jnp.asarray(heads, dtype=float)
+        if observations.shape != (len(where),):
+            raise ValueError(
+                f"heads must hold one number for each of the {len(where)} places of observation, "
+                f"got shape {observations.shape}."
+            )
+        self.observations = require_finite(observations, "heads")
+        self.noise = require_positive(noise, "noise", "It is the standard deviation of a head.")
+        self._at_observations = self.flow.interpolation(where)
+        self.where = jnp.asarray(where, dtype=float)
+
+    @property
+    def points(self) -> Float[Array, "nodes 2"]:
+        """The nodes of the grid, where the log-permeability is read."""
+        return self.flow.nodes
+
+    def predict(self, values: Float[Array, " nodes"]) -> Float[Array, " heads"]:
+        """The heads without noise."""
+        return self._at_observations(self.flow.head(values))
+
+    def residuals(self, values: Float[Array, " nodes"]) -> Float[Array, " heads"]:
+        """(y - p(x)) / noise."""
+        return (self.observations - self.predict(values)) / self.noise
+
+    def log_prob(self, values: Float[Array, " nodes"]) -> Float[Array, ""]:
+        return gaussian_log_prob(self.residuals(values), self.noise)
+
+
+def _observed_at(flow: DarcyFlow, nodes: Any, points: Any) -> np.ndarray:
+    """Places of observation (n, 2), from nodes or from points."""
+    if (nodes is None) == (points is None):
+        raise ValueError("heads are observed at nodes or at points: give one of the two.")
+    if points is None and np.issubdtype(np.asarray(nodes).dtype, np.integer):
+        points = flow.nodes[_checked_nodes(flow, np.asarray(nodes))]
+    return np.asarray(nodes if points is None else points, dtype=np.float64)
+
+
+def _checked_nodes(flow: DarcyFlow, nodes: np.ndarray) -> np.ndarray:
+    """Rows of `flow.nodes`, from pairs (i, j) or from numbers i + nx j."""
+    nx, ny = flow.shape
+    if nodes.ndim == 1:
+        nodes = np.stack([nodes % nx, nodes // nx], axis=1)
+    if nodes.ndim != 2 or nodes.shape[1] != 2:
+        raise ValueError(f"nodes must be pairs (i, j), shape (n, 2), got {nodes.shape}.")
+    outside = ((nodes < 0) | (nodes >= (nx, ny))).any(axis=1)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise ValueError(
+            f"node {row}, {tuple(nodes[row].tolist())}, lies outside the domain: nodes are counted "
+            f"from (0, 0) to ({nx - 1}, {ny - 1}) on {nx - 1} x {ny - 1} cells."
+        )
+    return nodes[:, 0] * ny + nodes[:, 1]
