@@ -17,6 +17,8 @@ from traceclass.kernels import pcn as pcn
 from traceclass.kernels import pcnl as pcnl
 from traceclass.kernels import random_walk as random_walk
 from traceclass.kernels import smc_kernel as smc_kernel
+from traceclass.kernels.reference import Reference as Reference
+from traceclass.laplace import laplace as laplace
 from traceclass.likelihoods import ActionChoice as ActionChoice
 from traceclass.likelihoods import DarcyFlow as DarcyFlow
 from traceclass.likelihoods import FlowBoundary as FlowBoundary

@@ -76,7 +76,8 @@ class Kernel:
     (`kicks`, a function of the step size). `keeps_any_state` says that it moves whatever state
     it is given, gradient included, instead of asking for one of its own.
 
-    `using` fixes options: `tc.hmc.using(num_kicks=20)`. Kernels of the same parts are equal, so
+    `using` fixes options: `tc.hmc.using(num_kicks=20)`. All that do not look into the prior have
+    `reference`, a Gaussian measure to move by in its place (see `tc.laplace`). Kernels of the same parts are equal, so
     that runs with them share a compiled program. Any plain function (posterior, step_size) is a
     kernel too, if its step size is given.
     """
@@ -104,6 +105,16 @@ class Kernel:
         return (self,)
 
     @property
+    def reference(self) -> Any:
+        """The Gaussian measure that it moves by, a `Reference`; None for the prior."""
+        return dict(self.options).get("reference")
+
+    @property
+    def _reference_option(self) -> tuple[str, ...]:
+        """Moves that look into the prior cannot have another measure in its place."""
+        return () if self.keeps_any_state else ("reference",)
+
+    @property
     def first_step_size(self) -> Any:
         """What adaptation begins from, in the form `tuning` takes: one a move that has it."""
         first = tuple(move.rule.first for move in self.moves if move.rule is not None)
@@ -119,7 +130,7 @@ class Kernel:
 
     def using(self, **options: Any) -> Kernel:
         """The same kernel with these options fixed."""
-        known = list(inspect.signature(self.build).parameters)[2:]
+        known = [*list(inspect.signature(self.build).parameters)[2:], *self._reference_option]
         for name in options:
             if name not in known:
                 has = ", ".join(known) or "none"
@@ -130,7 +141,13 @@ class Kernel:
     def assemble(self, posterior: Target, tuning: Sequence[Tuning]) -> Any:
         """The algorithm, with what is tuned given for each of `moves`."""
         tuned = {"step_size": None} | tuning[0] | dict(self.options)
-        return self.build(posterior, **tuned)
+        reference = tuned.pop("reference", None)
+        if reference is None:
+            return self.build(posterior, **tuned)
+        # Imported here, because it is made of what stands above.
+        from traceclass.kernels.reference import with_reference
+
+        return with_reference(lambda target: self.build(target, **tuned), posterior, reference)
 
     def tuning(self, step_size: Any) -> tuple[Tuning, ...]:
         """What a step size says about each of `moves`."""

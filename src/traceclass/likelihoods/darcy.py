@@ -129,9 +129,19 @@ class DarcyFlow(Module):
         brought = ground if self.inflow is None else self.inflow[a:b, c:d] * scale
         edges = (
             (a > 0, (0, slice(None)), along[a - 1, c:d], known[a - 1, c:d]),
-            (b < self.shape[0], (-1, slice(None)), along[b - 1, c:d], known[b % self.shape[0], c:d]),
+            (
+                b < self.shape[0],
+                (-1, slice(None)),
+                along[b - 1, c:d],
+                known[b % self.shape[0], c:d],
+            ),
             (c > 0, (slice(None), 0), across[a:b, c - 1], known[a:b, c - 1]),
-            (d < self.shape[1], (slice(None), -1), across[a:b, d - 1], known[a:b, d % self.shape[1]]),
+            (
+                d < self.shape[1],
+                (slice(None), -1),
+                across[a:b, d - 1],
+                known[a:b, d % self.shape[1]],
+            ),
         )
         for is_known, where, w, p in edges:
             if is_known:
@@ -153,7 +163,9 @@ class DarcyFlow(Module):
             "bottom": across[a:b, 0] * (p[:, 1] - p[:, 0])[a:b],
             "top": across[a:b, -1] * (p[:, -2] - p[:, -1])[a:b],
         }
-        has_head = dict(zip(SIDES, (a > 0, b < self.shape[0], c > 0, d < self.shape[1]), strict=True))
+        has_head = dict(
+            zip(SIDES, (a > 0, b < self.shape[0], c > 0, d < self.shape[1]), strict=True)
+        )
         return {side: jnp.sum(flow) / scale for side, flow in through.items() if has_head[side]}
 
     def interpolation(self, points: Any) -> Callable[[Array], Array]:
@@ -175,7 +187,9 @@ class DarcyFlow(Module):
         return hx, hy
 
     def _axes(self) -> tuple[np.ndarray, np.ndarray]:
-        x, y = (np.linspace(l, h, n) for l, h, n in zip(self.low, self.high, self.shape, strict=True))
+        x, y = (
+            np.linspace(l, h, n) for l, h, n in zip(self.low, self.high, self.shape, strict=True)
+        )
         return x, y
 
     def _widths(self) -> tuple[np.ndarray, np.ndarray]:
@@ -288,5 +302,7 @@ def _checked_box(low: Any, high: Any) -> tuple[tuple[float, float], tuple[float,
         np.isfinite([l, h]).all() and l < h for l, h in zip(*corners, strict=True)
     )
     if not ok:
-        raise ValueError(f"the domain needs corners low < high in two dimensions, got {low}, {high}.")
+        raise ValueError(
+            f"the domain needs corners low < high in two dimensions, got {low}, {high}."
+        )
     return corners[0], corners[1]  # pyright: ignore[reportReturnType]

@@ -18,6 +18,8 @@ from traceclass.sampling.functionals import Functional, recordable
 from traceclass.sampling.moments import Moments, add_draw, no_moments
 
 MAX_START_TRIES = 100
+# Coordinates from which on the matrix products of one chain are worth more than one core.
+_LARGE = 50_000
 
 
 class Program(NamedTuple):
@@ -69,15 +71,20 @@ def start(
     key: Key[Array, ""],
     num_chains: int,
 ) -> tuple[Chain, Array, Array]:
-    """Chains at prior draws where all is finite, after at most 100 tries each; see `_chain`."""
+    """Chains at draws where all is finite, after at most 100 tries each; see `_chain`.
+
+    Draws of the prior, or of the reference that the kernel's first move has in its place.
+    """
 
     algorithm = program.kernel.assemble(posterior, tuning)
+    first = program.kernel.moves[0]
 
     def find(number: Array) -> tuple[Chain, Array, Array]:
         chain_key = jax.random.fold_in(key, number)
 
         def attempt(tries: Any) -> Array:
-            return posterior.prior.sample(jax.random.fold_in(chain_key, tries))
+            begin = first.reference or posterior.prior
+            return begin.sample(jax.random.fold_in(chain_key, tries))
 
         def hopeless(carry: Any) -> Any:
             tries, position = carry
@@ -129,8 +136,21 @@ def _is_finite(state: Any) -> Array:
     return jnp.stack([jnp.isfinite(leaf).all() for leaf in floats]).all()
 
 
-@eqx.filter_jit
 def advance(
+    program: Program,
+    posterior: Posterior,
+    tuning: tuple[Tuning, ...],
+    key: Key[Array, ""],
+    chains: Chain,
+    schedule: Schedule,
+) -> tuple[Chain, Tally, PyTree]:
+    """See `_advance`; compiled, once for each program and posterior of one shape."""
+    is_small = posterior.prior.num_coordinates < _LARGE
+    compiled = _by_one_thread if is_small else _by_many_threads
+    return compiled(program, posterior, tuning, key, chains, schedule)
+
+
+def _advance(
     program: Program,
     posterior: Posterior,
     tuning: tuple[Tuning, ...],
@@ -163,6 +183,12 @@ def advance(
         out_specs=by_chain,
         check_vma=False,
     )(arrays, tuning, key, chains, schedule)
+
+
+# XLA shares every matrix product among all cores; where they are small this makes a solve of the
+# groundwater problem three times slower, and chains are shared among cores already.
+_by_one_thread = eqx.filter_jit(_advance, compiler_options={"xla_cpu_multi_thread_eigen": False})
+_by_many_threads = eqx.filter_jit(_advance)
 
 
 def _advance_chain(

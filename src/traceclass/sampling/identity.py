@@ -50,6 +50,7 @@ def identity_of(
         return algorithm.step(key, algorithm.init(z, key))[0]
 
     model, data = _digests(target.log_likelihood, z)
+    program, arrays = _digests(step, key, z, tuning)
     identity = {
         "library format": FORMAT,
         "JAX version": jax.__version__,
@@ -58,8 +59,10 @@ def identity_of(
         **settings,
         "model": model,
         "data": data,
-        "kernel's program": _digests(step, key, z, tuning)[0],
+        "kernel's program": program,
     }
+    if any(move.reference is not None for move in kernel.moves):
+        identity["kernel's reference"] = arrays
     if initial_positions is not None:
         identity["initial positions"] = _short(hashlib.sha256(_bytes(initial_positions)))
     for kind, functionals in (("record", record), ("moments", moments)):

@@ -1,0 +1,152 @@
+"""The Gaussian nearest to a posterior at its highest point: a reference for the kernels."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.optimize import minimize
+
+from traceclass.kernels.reference import Reference
+from traceclass.posterior import Posterior
+from traceclass.validation import require_count, require_finite, require_shape
+
+# Directions tried beyond those asked for, and passes over the Hessian: Halko, Martinsson & Tropp
+# (SIAM Review 2011) recommend five to ten, and one or two.
+_OVERSAMPLING, _PASSES = 10, 2
+# Where the data say less about a direction than the prior says a hundred times over, they say
+# nothing that a kernel would notice.
+_NEGLIGIBLE = 0.01
+# Above it, a direction beyond the last kept would have been worth keeping.
+_INFORMED = 1.0
+
+
+def laplace(
+    posterior: Posterior,
+    *,
+    rank: int = 50,
+    start: Any = None,
+    seed: int = 0,
+    max_iterations: int = 2_000,
+) -> Reference:
+    r"""N(m, (I + H)^-1): m the MAP point, H the Gauss-Newton Hessian of -l there, of low rank.
+
+        m = argmax l(z) - |z|^2 / 2,   H = J' J,   J the Jacobian of the residuals (y - F(z)) / noise
+
+    for likelihoods with Gaussian noise, which have `residuals`; for others H is the Hessian of -l
+    itself, and its negative eigenvalues are left out. The `rank` largest eigenvalues and their
+    vectors are found from products with random vectors, so H is never formed. m is found from
+    `start` (the prior's mean if None) by L-BFGS.
+
+    Use it as `tc.pcn.using(reference=tc.laplace(posterior))`, with `tc.hmc` and the others too. It
+    is not an approximation of the posterior that is sampled from: kernels stay exact. It helps
+    where one Gaussian is near the posterior, and little where there are many modes.
+    """
+    rank = require_count(rank, "rank", "A reference of no directions is the prior itself.")
+    rank = min(rank, posterior.prior.num_coordinates)
+    m = _highest(posterior, _start(posterior, start), max_iterations)
+    eigenvalues, vectors, beyond = _leading(posterior, m, rank, seed)
+    if beyond > _INFORMED:
+        warnings.warn(
+            f"the data still say much about directions beyond the {rank} kept (eigenvalue "
+            f"{beyond:.3g}, where 1 is as much as the prior says). Raise rank.",
+            stacklevel=2,
+        )
+    kept = max(1, int(np.sum(eigenvalues > _NEGLIGIBLE)))
+    dtype = m.dtype
+    return Reference(
+        m,
+        jnp.asarray(vectors[:, :kept], dtype=dtype),
+        jnp.asarray(np.maximum(eigenvalues[:kept], 0.0), dtype=dtype),
+    )
+
+
+def _start(posterior: Posterior, start: Any) -> Float[Array, " z"]:
+    shape = (posterior.prior.num_coordinates,)
+    if start is None:
+        return jnp.zeros(shape)
+    position = jnp.asarray(start, dtype=float)
+    require_shape(position, shape, "start")
+    return require_finite(position, "start")
+
+
+def _highest(posterior: Posterior, start: Array, max_iterations: int) -> Float[Array, " z"]:
+    """The MAP point, by L-BFGS from `start`."""
+
+    @eqx.filter_jit
+    def height(posterior: Posterior, z: Array) -> tuple[Array, Array]:
+        level, gradient = posterior.log_likelihood_and_gradient(z)
+        return 0.5 * jnp.vdot(z, z) - level, z - gradient
+
+    def descent(z: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = height(posterior, jnp.asarray(z, dtype=start.dtype))
+        return float(value), np.asarray(gradient, dtype=np.float64)
+
+    first = descent(np.asarray(start))
+    if not (np.isfinite(first[0]) and np.isfinite(first[1]).all()):
+        raise ValueError(
+            f"the log-likelihood or its gradient is not finite at the start (log-density "
+            f"{-first[0]}), so there is no way up from it. Pass another start=."
+        )
+    found = minimize(
+        descent,
+        np.asarray(start, dtype=np.float64),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": max_iterations, "maxfun": 2 * max_iterations, "maxcor": 30},
+    )
+    if found.nit >= max_iterations:
+        warnings.warn(
+            f"the MAP point was not reached in {max_iterations} iterations (slope "
+            f"{np.abs(found.jac).max():.2g}); the reference is where the search ended.",
+            stacklevel=3,
+        )
+    return jnp.asarray(found.x, dtype=start.dtype)
+
+
+def _leading(
+    posterior: Posterior, m: Array, rank: int, seed: int
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Largest eigenvalues of H, falling, their vectors (z, rank), and the next eigenvalue."""
+    d = m.shape[0]
+    width = min(rank + _OVERSAMPLING, d)
+    q = np.random.default_rng(seed).normal(size=(d, width))
+    products = _hessian(posterior, m)
+    for _ in range(_PASSES):
+        q, _ = np.linalg.qr(products(q))
+    inner = q.T @ products(q)
+    eigenvalues, turn = np.linalg.eigh(0.5 * (inner + inner.T))
+    order = np.argsort(eigenvalues)[::-1]
+    beyond = float(eigenvalues[order[rank]]) if width > rank else 0.0
+    return eigenvalues[order[:rank]], q @ turn[:, order[:rank]], beyond
+
+
+def _hessian(posterior: Posterior, m: Array) -> Callable[[np.ndarray], np.ndarray]:
+    """Products with H of many vectors, (z, n) -> (z, n)."""
+
+    def residuals(z: Array) -> Array:
+        return posterior.likelihood.residuals(posterior.values_of(z))
+
+    def gauss_newton(vector: Array) -> Array:
+        _, along = jax.jvp(residuals, (m,), (vector,))
+        return jax.vjp(residuals, m)[1](along)[0]
+
+    def newton(vector: Array) -> Array:
+        return -jax.jvp(jax.grad(posterior.log_likelihood), (m,), (vector,))[1]
+
+    has_residuals = hasattr(posterior.likelihood, "residuals")
+    if has_residuals and posterior.inverse_temperature is not None:
+        scale = posterior.inverse_temperature
+        product = lambda v: scale * gauss_newton(v)  # noqa: E731
+    else:
+        product = gauss_newton if has_residuals else newton
+    compiled = jax.jit(lambda vectors: jax.lax.map(product, vectors, batch_size=16))
+    return lambda vectors: (
+        np.asarray(compiled(jnp.asarray(vectors.T, dtype=m.dtype)), dtype=np.float64).T
+    )
