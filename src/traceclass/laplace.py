@@ -37,7 +37,7 @@ def laplace(
 ) -> Reference:
     r"""N(m, (I + H)^-1): m the MAP point, H the Gauss-Newton Hessian of -l there, of low rank.
 
-        m = argmax l(z) - |z|^2 / 2,   H = J' J,   J the Jacobian of the residuals (y - F(z)) / noise
+        m = argmax l(z) - |z|^2 / 2,   H = J' J,   J the Jacobian of (y - F(z)) / noise,
 
     for likelihoods with Gaussian noise, which have `residuals`; for others H is the Hessian of -l
     itself, and its negative eigenvalues are left out. The `rank` largest eigenvalues and their

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +16,7 @@ from traceclass.control.value_iteration import GridValue, value_iteration
 from traceclass.kernels import hmc, pcn, pcnl
 from traceclass.likelihoods import ActionChoice
 from traceclass.likelihoods.action_choice import log_choice_probabilities
+from traceclass.module import Module
 from traceclass.priors import FourierSeries, IidNetwork, Prior, TraceClassNetwork, scale_to_box
 
 PriorName = Literal["tcnn", "kl", "bnn"]
@@ -100,6 +102,38 @@ def true_value(num_nodes: int) -> GridValue:
     return value_iteration(car.successors, car.reached_goal, car.LOW, car.HIGH, num_nodes=num_nodes)
 
 
+class ValueDifferences(Module):
+    """See `value_differences`; a module, as those below, so that runs of one shape compile once."""
+
+    values_of: Callable[[Array], Array]
+    expert: Array
+
+    def __call__(self, z: Array) -> Array:
+        values = self.values_of(z).reshape(-1, car.NUM_ACTIONS)
+        return values - jnp.take_along_axis(values, self.expert, axis=1)
+
+
+class ActionLogProbabilities(Module):
+    """See `action_log_probabilities`."""
+
+    values_of: Callable[[Array], Array]
+    noise: float = eqx.field(static=True)
+
+    def __call__(self, z: Array) -> Array:
+        values = self.values_of(z).reshape(-1, car.NUM_ACTIONS)
+        return log_choice_probabilities(values, noise=self.noise)
+
+
+class RankCorrelation(Module):
+    """See `rank_correlation`."""
+
+    values_of: Callable[[Array], Array]
+    wanted: Array
+
+    def __call__(self, z: Array) -> Array:
+        return jnp.mean(_standardised_ranks(self.values_of(z)) * self.wanted)
+
+
 def value_differences(prior: Prior) -> Callable[[Array], Array]:
     """z -> values of the successors of the test states, minus that of the expert's action.
 
@@ -107,26 +141,14 @@ def value_differences(prior: Prior) -> Callable[[Array], Array]:
     """
     states = jnp.array(TEST_STATES)
     values_of = prior.at(car.successors(states).reshape(-1, 2))
-    expert = car.expert(states)[:, None]
-
-    def differences(z: Array) -> Array:
-        values = values_of(z).reshape(-1, car.NUM_ACTIONS)
-        return values - jnp.take_along_axis(values, expert, axis=1)
-
-    return differences
+    return ValueDifferences(values_of, car.expert(states)[:, None])
 
 
 def action_log_probabilities(
     prior: Prior, states: Array, *, noise: float
 ) -> Callable[[Array], Array]:
     """z -> the log-probability of each action in each state, (states, actions)."""
-    values_of = prior.at(car.successors(states).reshape(-1, 2))
-
-    def log_probabilities(z: Array) -> Array:
-        values = values_of(z).reshape(-1, car.NUM_ACTIONS)
-        return log_choice_probabilities(values, noise=noise)
-
-    return log_probabilities
+    return ActionLogProbabilities(prior.at(car.successors(states).reshape(-1, 2)), noise)
 
 
 def rank_correlation(prior: Prior, states: Array, reference: Array) -> Callable[[Array], Array]:
@@ -135,13 +157,7 @@ def rank_correlation(prior: Prior, states: Array, reference: Array) -> Callable[
     The same for every increasing function of either, which is as much as choices can tell: a
     likelihood of noisy choices sees v through differences between neighbouring states.
     """
-    values_of = prior.at(states)
-    wanted = _standardised_ranks(reference)
-
-    def correlation(z: Array) -> Array:
-        return jnp.mean(_standardised_ranks(values_of(z)) * wanted)
-
-    return correlation
+    return RankCorrelation(prior.at(states), _standardised_ranks(reference))
 
 
 def _standardised_ranks(values: Array) -> Array:

@@ -25,6 +25,8 @@ from traceclass.experiments.car import (
     value_differences,
 )
 from traceclass.kernels.base import KernelFactory
+from traceclass.likelihoods import ActionChoice
+from traceclass.module import Module
 from traceclass.posterior import Posterior
 from traceclass.priors import Prior
 from traceclass.sampling import Run
@@ -39,6 +41,16 @@ _LARGEST_ERROR = 0.05
 # States a side of a coarse grid over the box, where values are compared with the true ones.
 _BOX_STATES = 20
 _BINS = 10
+
+
+class ChoiceProbability(Module):
+    """z -> the mean probability of choices that were made; a module, see `ValueDifferences`."""
+
+    taken: ActionChoice
+    values_of: Callable[[Array], Array]
+
+    def __call__(self, z: Array) -> Array:
+        return jnp.mean(jnp.exp(self.taken.log_prob_each(self.values_of(z))))
 
 
 class Asked(NamedTuple):
@@ -72,7 +84,6 @@ def ask(prior: Prior, tests: car.Demonstrations, truth: GridValue, *, noise: flo
     """Value differences, rank correlations with the true value, and probabilities of choices."""
     box = grid_points(car.LOW, car.HIGH, (_BOX_STATES, _BOX_STATES))
     taken = choices(tests, noise=noise)
-    at_taken = prior.at(taken.points)
     return Asked(
         prior,
         noise,
@@ -82,7 +93,7 @@ def ask(prior: Prior, tests: car.Demonstrations, truth: GridValue, *, noise: flo
             "rank_correlation_visited": rank_correlation(prior, tests.states, truth(tests.states)),
             "rank_correlation_box": rank_correlation(prior, box, truth(box)),
             # A choice that a draw deems impossible would make the mean of its logarithm useless.
-            "held_out_probability": lambda z: jnp.mean(jnp.exp(taken.log_prob_each(at_taken(z)))),
+            "held_out_probability": ChoiceProbability(taken, prior.at(taken.points)),
         },
         action_log_probabilities(prior, tests.states, noise=noise),
         prior.at(box_nodes(car.LOW, car.HIGH, _NODES)),

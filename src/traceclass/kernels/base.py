@@ -77,9 +77,9 @@ class Kernel:
     it is given, gradient included, instead of asking for one of its own.
 
     `using` fixes options: `tc.hmc.using(num_kicks=20)`. All that do not look into the prior have
-    `reference`, a Gaussian measure to move by in its place (see `tc.laplace`). Kernels of the same parts are equal, so
-    that runs with them share a compiled program. Any plain function (posterior, step_size) is a
-    kernel too, if its step size is given.
+    `reference`, a Gaussian measure to move by in its place (see `tc.laplace`). Kernels of the same
+    parts are equal, so that runs with them share a compiled program. Any plain function
+    (posterior, step_size) is a kernel too, if its step size is given.
     """
 
     build: KernelFactory

@@ -90,15 +90,17 @@ class _InCoordinates:
     def __init__(self, posterior: Target, reference: Reference):
         self.posterior, self.reference = posterior, reference
 
-    def log_likelihood(self, zeta: Float[Array, " z"]) -> Float[Array, ""]:
-        z = self.reference.position(zeta)
-        return self.posterior.log_likelihood(z) + self.reference.phi(z)
+    def log_likelihood(self, z: Float[Array, " z"]) -> Float[Array, ""]:
+        """l + phi; the argument, named as kernels name it, is zeta."""
+        position = self.reference.position(z)
+        return self.posterior.log_likelihood(position) + self.reference.phi(position)
 
-    def log_likelihood_and_gradient(self, zeta: Float[Array, " z"]) -> tuple[Array, Array]:
-        z = self.reference.position(zeta)
-        level, gradient = self.posterior.log_likelihood_and_gradient(z)
-        state = self.reference.entered(GradientState(z, level, gradient))
-        return state.log_likelihood, state.gradient
+    def log_likelihood_and_gradient(self, z: Float[Array, " z"]) -> tuple[Array, Array]:
+        """l + phi and its gradient in zeta."""
+        position = self.reference.position(z)
+        here = GradientState(position, *self.posterior.log_likelihood_and_gradient(position))
+        entered = self.reference.entered(here)
+        return entered.log_likelihood, entered.gradient
 
 
 def with_reference(build: Callable[[Target], Any], posterior: Target, reference: Reference) -> Any:

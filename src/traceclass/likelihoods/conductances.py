@@ -41,6 +41,7 @@ class Factor(NamedTuple):
     middle: Float[Array, "n n"]
 
 
+@jax.jit
 def solve(network: Network, b: Float[Array, "I J"]) -> Float[Array, "I J"]:
     """The heads p; differentiable in both arguments at the cost of one more substitution.
 
@@ -84,8 +85,8 @@ def factorise(network: Network) -> Factor:
         inverse = inverse_of(w, g + e + d)
         return d[:, None] * inverse * d, d * (inverse @ (g + e)), inverse
 
-    def body(carry: tuple[Array, Array], line: tuple[Any, ...]) -> tuple[tuple, Array]:
-        *line, is_middle = line
+    def body(carry: tuple[Array, Array], given: tuple[Any, ...]) -> tuple[tuple, Array]:
+        *line, is_middle = given
         # The middle line takes what comes from both ends; it stands here twice, so that the
         # elimination, which is long when compiled, is compiled once.
         met = jax.tree.map(lambda ends: jnp.where(is_middle, ends.sum(0), ends), carry)

@@ -183,13 +183,13 @@ class DarcyFlow(Module):
         return along, across, jnp.exp(-largest)
 
     def _spacing(self) -> tuple[float, float]:
-        hx, hy = ((h - l) / n for l, h, n in zip(self.low, self.high, self.cells, strict=True))
+        sides = zip(self.low, self.high, self.cells, strict=True)
+        hx, hy = ((high - low) / n for low, high, n in sides)
         return hx, hy
 
     def _axes(self) -> tuple[np.ndarray, np.ndarray]:
-        x, y = (
-            np.linspace(l, h, n) for l, h, n in zip(self.low, self.high, self.shape, strict=True)
-        )
+        sides = zip(self.low, self.high, self.shape, strict=True)
+        x, y = (np.linspace(*side) for side in sides)
         return x, y
 
     def _widths(self) -> tuple[np.ndarray, np.ndarray]:
@@ -298,10 +298,8 @@ def _checked_cells(cells: Any) -> tuple[int, int]:
 
 def _checked_box(low: Any, high: Any) -> tuple[tuple[float, float], tuple[float, float]]:
     corners = [tuple(float(x) for x in np.asarray(corner).ravel()) for corner in (low, high)]
-    ok = all(len(c) == 2 for c in corners) and all(
-        np.isfinite([l, h]).all() and l < h for l, h in zip(*corners, strict=True)
-    )
-    if not ok:
+    is_pair = all(len(corner) == 2 for corner in corners)
+    if not (is_pair and np.isfinite(corners).all() and (np.array(corners[0]) < corners[1]).all()):
         raise ValueError(
             f"the domain needs corners low < high in two dimensions, got {low}, {high}."
         )

@@ -187,7 +187,9 @@ def _advance(
 
 # XLA shares every matrix product among all cores; where they are small this makes a solve of the
 # groundwater problem three times slower, and chains are shared among cores already.
-_by_one_thread = eqx.filter_jit(_advance, compiler_options={"xla_cpu_multi_thread_eigen": False})
+_by_one_thread = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
+    _advance, compiler_options={"xla_cpu_multi_thread_eigen": False}
+)
 _by_many_threads = eqx.filter_jit(_advance)
 
 

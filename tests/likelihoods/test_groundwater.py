@@ -1,0 +1,116 @@
+"""Heads as data: where they are observed, what they say, and the gradient of it."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import traceclass as tc
+
+NODES = [[2, 2], [1, 3], [0, 2], [4, 1]]
+
+
+def likelihood(where=NODES, heads=(0.5, 0.6, 0.4, 0.7), **changes):
+    return tc.GroundwaterFlow(heads, where, **({"noise": 0.05, "cells": 4} | changes))
+
+
+def test_the_log_probability_is_that_of_gaussian_noise():
+    flow = likelihood()
+    u = jax.random.normal(jax.random.key(0), (25,))
+    heads = flow.flow.head(u)
+    expected = norm.logpdf([0.5, 0.6, 0.4, 0.7], [heads[i, j] for i, j in NODES], 0.05).sum()
+    assert flow.log_prob(u) == pytest.approx(expected, rel=1e-4)
+    np.testing.assert_allclose(flow.predict(u), [heads[i, j] for i, j in NODES], atol=1e-6)
+    np.testing.assert_allclose(
+        flow.residuals(u), (np.array([0.5, 0.6, 0.4, 0.7]) - flow.predict(u)) / 0.05, rtol=1e-4
+    )
+
+
+def test_nodes_points_and_numbers_are_the_same_places():
+    u = jax.random.normal(jax.random.key(0), (25,))
+    by_nodes = likelihood().predict(u)
+    np.testing.assert_array_equal(likelihood(np.array(NODES) / 4).predict(u), by_nodes)
+    np.testing.assert_array_equal(likelihood(None, points=np.array(NODES) / 4).predict(u), by_nodes)
+    np.testing.assert_array_equal(likelihood([i + 5 * j for i, j in NODES]).predict(u), by_nodes)
+
+
+def test_points_between_nodes_are_interpolated():
+    """Bilinear: exact for a x + b y + c x y, whatever the cell."""
+    flow = tc.DarcyFlow(cells=(5, 3), low=(-1, 2), high=(1, 3))
+    x, y = np.asarray(flow.nodes).T.reshape(2, 6, 4)
+    points = np.random.default_rng(0).uniform((-1, 2), (1, 3), size=(40, 2))
+    points = np.concatenate([points, [[-1, 2], [1, 3], [1, 2], [0.2, 3]]])
+    values = flow.interpolation(points)(jnp.asarray(1 + 2 * x - y + 0.5 * x * y))
+    expected = 1 + 2 * points[:, 0] - points[:, 1] + 0.5 * points[:, 0] * points[:, 1]
+    np.testing.assert_allclose(values, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("prior", ["cosines", "network"])
+def test_gradient_matches_differences(prior, x64):
+    nodes = np.array([(i, j) for i in range(0, 8, 2) for j in range(0, 8, 3)])
+    flow = tc.GroundwaterFlow(np.linspace(0, 1, len(nodes)), nodes, noise=0.1, cells=7)
+    priors = {
+        "cosines": tc.CosineSeries(num_modes=6),
+        "network": tc.TraceClassNetwork(num_inputs=2, widths=(8,), alpha=1.5),
+    }
+    posterior = tc.Posterior(priors[prior], flow)
+    z = posterior.prior.sample(jax.random.key(1)).astype(jnp.float64)
+    direction = posterior.prior.sample(jax.random.key(2)).astype(jnp.float64)
+    gradient = jax.jit(posterior.log_likelihood_and_gradient)(z)[1]
+    step, level = 1e-5, jax.jit(posterior.log_likelihood)
+    difference = (level(z + step * direction) - level(z - step * direction)) / (2 * step)
+    assert jnp.vdot(gradient, direction) == pytest.approx(float(difference), rel=1e-6)
+
+
+def test_single_precision_is_as_good_as_the_data_need():
+    """Of the log-likelihood, against double precision, on prior draws of contrast 1000 and more."""
+    nodes = np.array([(i, j) for i in range(1, 10, 3) for j in range(1, 10, 4)])
+    heads, results = np.full(len(nodes), 0.5), []
+    for double in (False, True):
+        with jax.enable_x64(double):
+            flow = tc.GroundwaterFlow(heads, nodes, noise=0.01, cells=10)
+            u = np.asarray(jax.random.normal(jax.random.key(5), (4, 121), dtype="float32"))
+            values = jnp.asarray(2 * np.cumsum(u.reshape(4, 11, 11), axis=1).reshape(4, -1) / 3)
+            results.append(np.asarray(jax.jit(jax.vmap(flow.log_prob))(values), dtype=np.float64))
+    np.testing.assert_allclose(*results, rtol=2e-5)
+
+
+def test_the_gradient_costs_one_more_substitution_not_another_elimination():
+    """Counted in the program: matrix products of the elimination appear once."""
+    flow = likelihood(cells=8)
+    u = jnp.zeros(81)
+
+    def products(function):
+        return str(jax.make_jaxpr(function)(u)).count("dot_general")
+
+    once, with_gradient = products(flow.log_prob), products(jax.value_and_grad(flow.log_prob))
+    assert with_gradient < 1.5 * once
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"where": [[0.5, 1.2]], "heads": [0.5]},
+            r"point 0, \(0.5, 1.2\), lies outside the domain",
+        ),
+        ({"where": [[5, 0]], "heads": [0.5]}, r"node 0, \(5, 0\), lies outside the domain"),
+        ({"where": [[0, -1]], "heads": [0.5]}, "lies outside the domain"),
+        ({"where": [25], "heads": [0.5]}, "lies outside the domain"),
+        ({"where": None}, "give one of the two"),
+        ({"where": NODES, "points": [[0.5, 0.5]]}, "give one of the two"),
+        ({"where": [[1, 2, 3]], "heads": [0.5]}, "must be pairs"),
+        ({"heads": (0.5, np.nan, 0.1, 0.2)}, r"heads must be finite, got nan at index \(1,\)"),
+        ({"heads": (0.5, np.inf, 0.1, 0.2)}, "heads must be finite, got inf"),
+        ({"heads": (0.5, 0.1)}, "one number for each of the 4 places"),
+        ({"noise": 0.0}, "noise must be positive and finite, got 0.0"),
+        ({"noise": -1.0}, "noise must be positive and finite, got -1.0"),
+        ({"cells": 1}, "cells must be at least 2, got 1"),
+    ],
+)
+def test_mistakes_are_named(change, words):
+    with pytest.raises(ValueError, match=words):
+        likelihood(**change)
