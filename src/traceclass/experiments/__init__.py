@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from traceclass.experiments import (
+    approximation,
+    groundwater,
     learning_curve,
+    mesh_refinement,
     mountain_car,
     prior_comparison,
     prior_draws,
@@ -26,6 +29,9 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
             width_sweep,
             prior_comparison,
             learning_curve,
+            groundwater,
+            approximation,
+            mesh_refinement,
         )
     }
 )

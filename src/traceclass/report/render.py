@@ -9,7 +9,10 @@ from types import MappingProxyType, ModuleType
 from traceclass.experiments.claim import DirectoryError
 from traceclass.experiments.directory import StoredRun, read_run
 from traceclass.report import (
+    approximation,
+    groundwater,
     learning_curve,
+    mesh_refinement,
     mountain_car,
     prior_comparison,
     prior_draws,
@@ -22,7 +25,10 @@ from traceclass.sampling.files import write_file
 # Each of these modules has sections(), main_table() and headline(), and may have warnings().
 _REPORTS: Mapping[str, ModuleType] = MappingProxyType(
     {
+        "approximation": approximation,
+        "groundwater": groundwater,
         "learning-curve": learning_curve,
+        "mesh-refinement": mesh_refinement,
         "mountain-car": mountain_car,
         "prior-comparison": prior_comparison,
         "prior-draws": prior_draws,

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-KERNELS = {"pcn": "pCN", "pcnl": "pCNL", "hmc": "HMC"}
+KERNELS = {
+    "pcn": "pCN",
+    "pcnl": "pCNL",
+    "hmc": "HMC",
+    "laplace-pcn": "Laplace pCN",
+    "laplace-hmc": "Laplace HMC",
+}
 ALTERNATIVES = {
     "logistic": "cloning, logistic",
     "network": "cloning, network",

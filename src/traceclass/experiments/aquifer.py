@@ -1,0 +1,147 @@
+"""What the groundwater experiments share: the aquifer, its wells, the priors and the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from traceclass.kernels import hmc, pcn, pcnl
+from traceclass.kernels.base import Kernel
+from traceclass.laplace import laplace
+from traceclass.likelihoods import DarcyFlow, GroundwaterFlow
+from traceclass.module import Module
+from traceclass.posterior import Posterior
+from traceclass.priors import CosineSeries, Prior, TraceClassNetwork, scale_to_box
+
+PriorName = Literal["kl", "tcnn", "deep"]
+KernelName = Literal["pcn", "pcnl", "hmc", "laplace-pcn", "laplace-hmc"]
+
+PRIORS = {"kl": "cosine series", "tcnn": "trace-class network", "deep": "trace-class network 3x10"}
+SHORT = {"kl": "KL", "tcnn": "tcNN", "deep": "tcNN 3x10"}
+KERNELS = {"pcn": pcn, "pcnl": pcnl, "hmc": hmc}
+# The paper's 33 wells, nodes (i, j) of a grid of 20 x 20 cells; on others the same places.
+WELLS = (
+    *((9, 0), (10, 0), (11, 0), (6, 1), (14, 1), (4, 2), (16, 2), (3, 3), (17, 3), (2, 4), (18, 4)),
+    *((1, 6), (19, 6), (0, 9), (20, 9), (0, 10), (10, 10), (20, 10), (0, 11), (20, 11), (1, 14)),
+    *((19, 14), (2, 16), (18, 16), (3, 17), (17, 17), (4, 18), (16, 18), (6, 19), (14, 19)),
+    *((9, 20), (10, 20), (11, 20)),
+)
+WELL_POINTS = np.array(WELLS) / 20.0
+# The truth has modes up to this number a side, and is solved on finer cells than inference uses.
+_TRUE_MODES, _TRUE_CELLS = 10, 40
+# Directions that 33 wells can inform.
+_RANK = 33
+# Nodes a side of the grid on which log-permeabilities are drawn.
+PICTURE = 41
+
+
+class Survey(NamedTuple):
+    """Heads at the wells and, kept from the chains, at held-out points, without and with noise."""
+
+    heads: np.ndarray
+    held_out: np.ndarray
+    held_out_head: np.ndarray
+    held_out_observed: np.ndarray
+
+
+class Heads(Module):
+    """z -> the heads at the wells and at the held-out points, from one solution."""
+
+    values_of: Callable[[Array], Array]
+    flow: DarcyFlow
+    at_points: Callable[[Array], Array]
+
+    def __call__(self, z: Float[Array, " z"]) -> Float[Array, " points"]:
+        return self.at_points(self.flow.head(self.values_of(z)))
+
+
+def truth(points: Any) -> Float[Array, " n"]:
+    """u* = sum lambda_i sin((i1 - 1/2)^2 + (i2 - 1/2)^2) phi_i over 10 x 10 modes."""
+    half = np.arange(1, _TRUE_MODES + 1) - 0.5
+    z = np.sin(half[:, None] ** 2 + half**2)
+    return CosineSeries(num_modes=_TRUE_MODES).evaluate(jnp.asarray(z.ravel()), points)
+
+
+def true_flow() -> tuple[DarcyFlow, Float[Array, "nx ny"]]:
+    """The grid of the truth and its head."""
+    flow = DarcyFlow(cells=_TRUE_CELLS)
+    return flow, flow.head(truth(flow.nodes))
+
+
+def survey(seed: int, *, noise: float, num_held_out: int) -> Survey:
+    """What was measured: the true head with noise, at the wells and at points drawn uniformly."""
+    rng = np.random.default_rng(seed)
+    flow, head = true_flow()
+    held_out = rng.uniform(size=(num_held_out, 2))
+    at_wells = np.asarray(flow.interpolation(WELL_POINTS)(head), dtype=np.float64)
+    at_held_out = np.asarray(flow.interpolation(held_out)(head), dtype=np.float64)
+    return Survey(
+        at_wells + noise * rng.normal(size=at_wells.shape),
+        held_out,
+        at_held_out,
+        at_held_out + noise * rng.normal(size=at_held_out.shape),
+    )
+
+
+def likelihood_of(data: Survey, *, noise: float, cells: int) -> GroundwaterFlow:
+    """The wells as data, on a grid of `cells`."""
+    return GroundwaterFlow(data.heads, points=WELL_POINTS, noise=noise, cells=cells)
+
+
+def prior_of(name: PriorName, *, num_modes: int = 25, width: int = 100) -> Prior:
+    """The paper's priors on the log-permeability.
+
+    Networks read (x1, x2, sin pi x1, sin pi x2) of coordinates scaled to [-1, 1]; the paper's text
+    leaves out the pi.
+    """
+    if name == "kl":
+        return CosineSeries(num_modes=num_modes)
+    # 3 x 10: variance 10 inside and 1 at the output.
+    variances = {"tcnn": ((100.0, 1 / 30), (100.0, 1 / 10)), "deep": ((10.0, 10.0, 10.0, 1.0),) * 2}
+    weights, biases = variances[name]
+    return TraceClassNetwork(
+        num_inputs=2,
+        widths=(width,) if name == "tcnn" else (10, 10, 10),
+        alpha=1.001,
+        weight_variance=weights,
+        bias_variance=biases,
+        inputs=scale_to_box((0.0, 0.0), (1.0, 1.0), features=_sines),
+    )
+
+
+def heads_of(posterior: Posterior, data: Survey) -> Heads:
+    """What every posterior is asked: heads at the wells, then at the held-out points."""
+    flow = posterior.likelihood.flow
+    points = np.concatenate([WELL_POINTS, data.held_out])
+    return Heads(posterior.values_of, flow, flow.interpolation(points))
+
+
+def kernel_of(name: KernelName, posterior: Posterior) -> Kernel:
+    """The kernel; for the likelihood-informed ones the reference is found here."""
+    if name in KERNELS:
+        return KERNELS[name]
+    return KERNELS[name.removeprefix("laplace-")].using(reference=laplace(posterior, rank=_RANK))
+
+
+def picture_points() -> Float[Array, "n 2"]:
+    """The nodes of the grid on which log-permeabilities are drawn, x2 running fastest."""
+    return DarcyFlow(cells=PICTURE - 1).nodes
+
+
+def _sines(scaled: Array) -> Array:
+    return jnp.sin(jnp.pi * scaled)
+
+
+def at_picture(prior: Prior) -> Callable[[Array], Array]:
+    """z -> the log-permeability at `picture_points`."""
+    return prior.at(picture_points())
+
+
+def one_draw(prior: Prior, seed: int) -> np.ndarray:
+    """The log-permeability of a prior draw at `picture_points`."""
+    return np.asarray(at_picture(prior)(prior.sample(jax.random.key(seed))))
