@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
+import numpy as np
 from joint import LIKELIHOODS, Joint, priors
 
 import traceclass as tc
@@ -14,13 +16,15 @@ class Setting(NamedTuple):
     """A kernel as it is tested, with step sizes that are rejected often enough to matter.
 
     `for_series` is the step size on the series prior, whose posteriors are close to Gaussian and
-    take longer steps; None where the kernel needs a network.
+    take longer steps; None where the kernel needs a network. `has_reference` gives it a Gaussian
+    to move by that is near no posterior: kernels are exact with any.
     """
 
     kernel: Kernel
     step_size: Any
     for_series: Any
     num_steps: int
+    has_reference: bool = False
 
 
 NO_STEP = ()
@@ -41,7 +45,24 @@ SETTINGS = {
     "mixture(pcnl, elliptical_slice)": Setting(
         tc.mixture(tc.pcnl, tc.elliptical_slice, weights=(2.0, 1.0)), 0.003, 0.03, 8
     ),
+    "pcn, reference": Setting(tc.pcn, 0.1, 0.15, 40, has_reference=True),
+    "pcnl, reference": Setting(tc.pcnl, 0.003, 0.03, 30, has_reference=True),
+    "hmc, reference": Setting(tc.hmc.using(num_kicks=8), 0.05, 0.2, 4, has_reference=True),
+    "elliptical_slice, reference": Setting(
+        tc.elliptical_slice, NO_STEP, NO_STEP, 6, has_reference=True
+    ),
 }
+
+
+def any_reference(num_coordinates: int, rank: int = 5) -> tc.Reference:
+    """A Gaussian off the prior in its mean and in five directions, two of them wider."""
+    rng = np.random.default_rng(7)
+    vectors, _ = np.linalg.qr(rng.normal(size=(num_coordinates, rank)))
+    return tc.Reference(
+        jnp.asarray(0.3 * rng.normal(size=num_coordinates), dtype=float),
+        jnp.asarray(vectors, dtype=float),
+        jnp.array([4.0, 1.0, 0.3, -0.3, -0.5]),
+    )
 
 
 class Cell(NamedTuple):
@@ -54,6 +75,14 @@ class Cell(NamedTuple):
     @property
     def setting(self) -> Setting:
         return SETTINGS[self.kernel]
+
+    @property
+    def tested(self) -> Kernel:
+        """The kernel, with its reference if it has one."""
+        if not self.setting.has_reference:
+            return self.setting.kernel
+        reference = any_reference(priors()[self.prior].num_coordinates)
+        return self.setting.kernel.using(reference=reference)
 
     @property
     def step_size(self) -> Any:
@@ -73,4 +102,6 @@ CELLS = [
     for prior in priors()
     for likelihood in LIKELIHOODS
     if prior != "Fourier" or setting.for_series is not None
+    # A solve is dear, and what a kernel does with it is not new: the smooth prior alone.
+    if likelihood != "groundwater" or prior == "Fourier"
 ]

@@ -249,7 +249,16 @@ def momentum_too_hot(right):
     return lambda key, like: 1.05 * right(key, like)
 
 
+def eigenvalues_too_large(right: Any) -> Any:
+    def phi(self, z):
+        along = self.vectors.T @ (z - self.mean)
+        return right(self, z) + 0.05 * jnp.sum(self.eigenvalues * along**2)
+
+    return phi
+
+
 PCN = Cell("pcn", "Fourier", "regression")
+BY_REFERENCE = Cell("pcn, reference", "Fourier", "regression")
 PCNL = Cell("pcnl", "Fourier", "regression")
 HMC = Cell("hmc", "Fourier", "regression")
 SWAP = Cell("node_swap", "tcNN", "regression")
@@ -352,6 +361,24 @@ FAULTS = {
         PCN,
         replace("base", "decide", nan_accepted),
         joint=lambda: half_space(priors()["Fourier"]),
+    ),
+    "reference: its mean left out of the ratio": Fault(
+        BY_REFERENCE,
+        replace_method(
+            "reference",
+            "Reference",
+            "phi",
+            lambda right: lambda self, z: right(self, z) + jnp.vdot(self.mean, z),
+        ),
+    ),
+    "reference: eigenvalues 10 % too large in the ratio": Fault(
+        BY_REFERENCE, replace_method("reference", "Reference", "phi", eigenvalues_too_large)
+    ),
+    "reference: proposals from the prior": Fault(
+        BY_REFERENCE,
+        replace_method(
+            "reference", "Reference", "_power", lambda _: lambda *arguments: arguments[-1]
+        ),
     ),
     "variance index off by one": Fault(
         Cell("hmc", "tcNN", "regression"), change=with_posterior(variance_index_off_by_one)

@@ -24,7 +24,7 @@ from traceclass.kernels.base import Kernel
 
 FALSE_ALARM = 1e-4
 # More than the suite has cells, seeded faults apart.
-NUM_CELLS = 150
+NUM_CELLS = 200
 ROUNDS = 3
 GROWTH = 4
 CLEARLY_GOOD = 0.1

@@ -148,8 +148,23 @@ def half_space(prior: tc.FourierSeries) -> Joint:
     return Joint(Prior(prior.num_coordinates), of_data)
 
 
+def groundwater(prior: tc.Prior, noise: float = 0.02) -> Joint:
+    """Heads of flow through exp(v), 5 x 5 nodes, at some of them and between."""
+    points = POINTS[:9]
+    likelihood = tc.GroundwaterFlow(np.zeros(len(points)), points=points, noise=noise, cells=4)
+    posterior = tc.Posterior(prior, likelihood)
+
+    def of_data(key, z):
+        y = likelihood.predict(posterior.values_of(z))
+        y = y + noise * jax.random.normal(key, y.shape)
+        return eqx.tree_at(lambda p: p.likelihood.observations, posterior, y)
+
+    return Joint(prior, of_data)
+
+
 LIKELIHOODS = {
     "regression": regression,
     "action choice": action_choice,
     "linear map": linear_map,
+    "groundwater": groundwater,
 }

@@ -39,7 +39,9 @@ class MeshRefinementConfig(Config):
     side at the first grid, and grids of `cells` a side at the first number of modes.
     """
 
-    kernels: tuple[KernelName, ...] = pydantic.Field(default=tuple(KERNELS), min_length=1)
+    kernels: tuple[KernelName, ...] = pydantic.Field(
+        default=("pcn", "pcnl", "hmc", "random_walk"), min_length=1
+    )
     modes: tuple[int, ...] = pydantic.Field(default=(25, 5, 10, 50), min_length=1)
     cells: tuple[int, ...] = pydantic.Field(default=(20, 10, 40, 80), min_length=1)
     noise: float = pydantic.Field(default=0.01, gt=0)

@@ -69,8 +69,9 @@ def headline(results: dict[str, Any]) -> str:
     """The run in one sentence for the terminal."""
     shown = _shown(results)
     return (
-        f"at {shown['observations']} nodes the mean is {shown['error'] / results['true_sd']:.1%} of "
-        f"the function's spread from it; {results['seconds']['total']:.0f} s in all"
+        f"seen at {shown['observations']} nodes, the mean errs by "
+        f"{shown['error'] / results['true_sd']:.1%} of the function's spread; "
+        f"{results['seconds']['total']:.0f} s in all"
     )
 
 

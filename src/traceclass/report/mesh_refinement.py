@@ -91,9 +91,11 @@ def _draw(path: Path, results: dict[str, Any]) -> Path:
         grid = canvas.subplots(2, 2, sharex="col", sharey="row")
         for row, (name, label) in zip(grid, figures.items(), strict=True):
             for axes, refined in zip(row, _REFINED, strict=True):
+                sizes = []
                 for kernel in kernels:
                     cells = level_of(results["cells"], kernel, refined, results["first"])
-                    sizes, values = zip(*((c[refined], c[name]) for c in cells), strict=True)
+                    sizes = [cell[refined] for cell in cells]
+                    values = [cell[name] for cell in cells]
                     axes.plot(sizes, values, "o-", color=_COLOURS[kernel], label=_KERNELS[kernel])
                 axes.set_xscale("log")
                 axes.set_xticks(sizes, [str(size) for size in sizes])
