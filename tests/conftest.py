@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import collections
+import functools
+import os
+import re
+from pathlib import Path
 
 import jax
 import pytest
@@ -11,12 +15,52 @@ import traceclass as tc
 
 tc.use_cpu_devices(2)
 
+# JAX's words for a file of its cache that cannot be read.
+HALF_WRITTEN = "Error reading persistent compilation cache entry"
+
+
+def pytest_configure(config):
+    # Two workers share the cache, and JAX does not write its files in one piece: whoever reads one
+    # that is half written compiles the program himself.
+    config.addinivalue_line("filterwarnings", f"ignore:{HALF_WRITTEN}:UserWarning")
+
 
 @pytest.fixture(scope="session", autouse=True)
 def compilation_cache(tmp_path_factory):
-    """Tests that compile the same program share the result, which is a third of their time."""
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.mktemp("jax")))
+    """Tests that compile the same program share the result, whichever worker they run in."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    (folder / "jax").mkdir(exist_ok=True)
+    jax.config.update("jax_compilation_cache_dir", str(folder / "jax"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+@functools.cache
+def _group_of(file: Path) -> str | None:
+    """The group of a whole file of tests, by its `pytestmark`."""
+    text = file.read_text(encoding="utf-8") if file.suffix == ".py" else ""
+    found = re.search(r'^pytestmark = pytest\.mark\.xdist_group\("(\w+)"\)', text, re.MULTILINE)
+    return found and found[1]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Files with an `xdist_group` go to one worker each, before all other tests.
+
+    pytest-xdist 3.8 would see to it, but it does not see the mark with pytest 9.2, without a word
+    (pytest-xdist's issue 1386): every worker then makes the fixtures of these files for itself.
+    """
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    class ByFile(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            group = _group_of(config.rootpath / nodeid.partition("::")[0])
+            return group or super()._split_scope(nodeid)
+
+    return ByFile(config, log)
 
 
 @pytest.fixture

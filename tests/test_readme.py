@@ -7,6 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+# A group, because groups begin first: the program takes longer than any test at the end should.
+pytestmark = pytest.mark.xdist_group("readme")
+
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 

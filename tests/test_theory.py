@@ -23,7 +23,7 @@ def monte_carlo(prior, num_draws: int, x: np.ndarray) -> list[np.ndarray]:
 CORNERS = np.array([[1.0, 1.0], [-1.0, 1.0], [0.3, -0.6]])
 
 
-@pytest.mark.parametrize("width", [16, 256])
+@pytest.mark.parametrize("width", [16, pytest.param(256, marks=pytest.mark.long)])
 def test_bounds_of_theorem_1_lie_above_monte_carlo(width):
     """2,000 draws; the estimate may pass the bound by 4 standard errors (f^2 has kurtosis)."""
     alpha = 1.3

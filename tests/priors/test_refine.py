@@ -118,7 +118,7 @@ def fitted_rate(sizes, errors) -> float:
 GRID = np.stack(np.meshgrid(*[np.linspace(-1, 1, 9)] * 2), axis=-1).reshape(-1, 2)
 
 
-@pytest.mark.parametrize("alpha", [1.3, 1.8])
+@pytest.mark.parametrize("alpha", [1.3, pytest.param(1.8, marks=pytest.mark.long)])
 def test_trace_class_networks_converge_at_the_rate_of_the_theory(alpha):
     """The left-out nodes carry variance sum_{j > N} j^-2a ~ N^(1-2a): the error falls like
     N^(1/2-a). 150 coupled draws give the slope to about 0.1; 0.25 allows for the finite reference

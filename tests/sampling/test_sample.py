@@ -88,7 +88,7 @@ def test_the_program_is_traced_once():
     assert traces == ["step"]
 
 
-@pytest.mark.parametrize("width", [10, 60])
+@pytest.mark.parametrize("width", [10, pytest.param(60, marks=pytest.mark.long)])
 def test_adaptation_meets_its_target(width):
     x = np.linspace(-1, 1, 20)[:, None]
     prior = tc.TraceClassNetwork(num_inputs=1, widths=(width, width))
