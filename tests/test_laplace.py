@@ -164,6 +164,13 @@ def test_chains_start_at_draws_of_the_reference():
     assert (run.positions.mean(axis=(0, 1)) > 50).all()
 
 
+def test_adaptation_does_not_end_at_independent_proposals():
+    posterior, _, _ = linear_gaussian()
+    kernel = tc.pcn.using(reference=tc.laplace(posterior))
+    run = tc.sample(posterior, kernel, num_warmup=400, num_samples=4, progress=False)
+    assert run.tuning["pcn"]["step_size"] == pytest.approx(0.7)
+
+
 def test_a_stored_run_knows_its_reference(tmp_path):
     posterior, _, _ = linear_gaussian()
     size = posterior.prior.num_coordinates

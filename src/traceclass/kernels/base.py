@@ -58,12 +58,14 @@ class MetropolisInfo(NamedTuple):
 class StepSizeRule(NamedTuple):
     """The acceptance rate to aim at, a step size to begin with, and the largest that makes sense.
 
-    Without a target the step size must be given.
+    Without a target the step size must be given. `largest_by_reference` is where adaptation ends
+    for a kernel that moves by a reference, if not at `largest`.
     """
 
     target: float | None
     first: float
     largest: float
+    largest_by_reference: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,6 +110,14 @@ class Kernel:
     def reference(self) -> Any:
         """The Gaussian measure that it moves by, a `Reference`; None for the prior."""
         return dict(self.options).get("reference")
+
+    @property
+    def tuned_by(self) -> StepSizeRule | None:
+        """The rule that adaptation follows."""
+        rule = self.rule
+        if rule is None or self.reference is None or rule.largest_by_reference is None:
+            return rule
+        return rule._replace(largest=rule.largest_by_reference)
 
     @property
     def _reference_option(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from traceclass.likelihoods.conductances import Network, solve
 from traceclass.module import Module
@@ -260,7 +260,7 @@ class DarcyFlow(Module):
 class Bilinear(Module):
     """Values between nodes: a weighted mean of those of the four corners of the cell."""
 
-    corners: tuple[np.ndarray, np.ndarray]
+    corners: tuple[Int[Array, "points 4"], Int[Array, "points 4"]]
     weights: Float[Array, "points 4"]
 
     def __call__(self, p: Float[Array, "nx ny"]) -> Float[Array, " points"]:
@@ -269,7 +269,7 @@ class Bilinear(Module):
 
 def _bilinear(
     points: np.ndarray, axes: tuple[np.ndarray, np.ndarray]
-) -> tuple[tuple[np.ndarray, np.ndarray], Array]:
+) -> tuple[tuple[Array, Array], Array]:
     """Corners ((n, 4), (n, 4)) of the cells that points lie in, and their weights (n, 4)."""
     cell, share = [], []
     for x, nodes in zip(points.T, axes, strict=True):
@@ -279,7 +279,7 @@ def _bilinear(
     (i, j), (s, t) = cell, share
     corners = np.stack([i, i, i + 1, i + 1], axis=1), np.stack([j, j + 1, j, j + 1], axis=1)
     weights = np.stack([(1 - s) * (1 - t), (1 - s) * t, s * (1 - t), s * t], axis=1)
-    return corners, jnp.asarray(weights, dtype=float)
+    return (jnp.asarray(corners[0]), jnp.asarray(corners[1])), jnp.asarray(weights, dtype=float)
 
 
 def _harmonic(u: Array, v: Array) -> Array:

@@ -277,9 +277,9 @@ class MoveAdaptation:
     """
 
     def __init__(self, move: Kernel, num_warmup: int, posterior: Posterior):
-        assert move.rule is not None
-        self._rule = move.rule
-        self._steps = StepSizeAdaptation(move.rule)
+        assert move.tuned_by is not None
+        self._rule = move.tuned_by
+        self._steps = StepSizeAdaptation(move.tuned_by)
         functional = partial(values_and_level, posterior)
         self._turns = TrajectoryAdaptation(functional) if move.tunes_kicks else None
         quarter = num_warmup // WINDOW // 4 * WINDOW
