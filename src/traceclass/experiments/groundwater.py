@@ -47,7 +47,7 @@ _THIN = {"pcn": 50, "pcnl": 25, "hmc": 1, "laplace-pcn": 10, "laplace-hmc": 1}
 
 
 class GroundwaterConfig(Config):
-    """Settings of `groundwater`; the defaults are the paper's. `deep` is the network of 3 x 10 nodes."""
+    """Settings of `groundwater`; the defaults are the paper's. `deep` is a network of 3 x 10."""
 
     priors: tuple[PriorName, ...] = pydantic.Field(default=("kl", "tcnn"), min_length=1)
     kernels: tuple[KernelName, ...] = pydantic.Field(
