@@ -17,6 +17,7 @@ from traceclass.likelihoods import DarcyFlow, GroundwaterFlow
 from traceclass.module import Module
 from traceclass.posterior import Posterior
 from traceclass.priors import CosineSeries, Prior, TraceClassNetwork, scale_to_box
+from traceclass.sampling.until import worst_of
 
 PriorName = Literal["kl", "tcnn", "deep"]
 KernelName = Literal["pcn", "pcnl", "hmc", "laplace-pcn", "laplace-hmc"]
@@ -145,3 +146,9 @@ def at_picture(prior: Prior) -> Callable[[Array], Array]:
 def one_draw(prior: Prior, seed: int) -> np.ndarray:
     """The log-permeability of a prior draw at `picture_points`."""
     return np.asarray(at_picture(prior)(prior.sample(jax.random.key(seed))))
+
+
+def median_ess(draws: np.ndarray) -> float:
+    """The median ESS over the components of draws (chains, draws, n) that change."""
+    moving = np.moveaxis(draws, -1, 0)[np.ptp(draws, axis=(0, 1)) != 0]
+    return float(np.median([worst_of(component)[0] for component in moving]))

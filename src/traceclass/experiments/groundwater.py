@@ -21,6 +21,7 @@ from traceclass.experiments.aquifer import (
     heads_of,
     kernel_of,
     likelihood_of,
+    median_ess,
     one_draw,
     picture_points,
     prior_of,
@@ -159,7 +160,7 @@ def _sample(
 def _figures(sampled: Run) -> dict[str, Any]:
     """How good the chains are, on the heads and on the log-likelihood."""
     heads, level = sampled.draws["head"], sampled.draws["log_likelihood"]
-    slowest, typical = worst_of(heads)[0], _median_ess(heads)
+    slowest, typical = worst_of(heads)[0], median_ess(heads)
     of_level = worst_of(level)[0]
     steps = sampled.num_chains * sampled.num_steps
     return {
@@ -173,12 +174,6 @@ def _figures(sampled: Run) -> dict[str, Any]:
         "steps_per_level_ess": steps / of_level if of_level else None,
         "warnings": list(sampled.summary().warnings),
     }
-
-
-def _median_ess(draws: np.ndarray) -> float:
-    """The median ESS over the components of draws (chains, draws, n) that change."""
-    moving = np.moveaxis(draws, -1, 0)[np.ptp(draws, axis=(0, 1)) != 0]
-    return float(np.median([worst_of(component)[0] for component in moving]))
 
 
 def _score(sampled: Run, data: Survey, config: GroundwaterConfig) -> dict[str, Any]:

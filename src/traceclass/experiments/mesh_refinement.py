@@ -16,6 +16,7 @@ from traceclass.experiments.aquifer import (
     at_picture,
     heads_of,
     likelihood_of,
+    median_ess,
     prior_of,
     survey,
 )
@@ -170,12 +171,10 @@ def _carried(found: Run, first: Mesh, mesh: Mesh, seed: int) -> Any:
 def _figures(sampled: Run) -> dict[str, Any]:
     """Acceptance, and effective samples a step: the median over wells, and of log-likelihoods."""
     heads, level = sampled.draws["head"], sampled.draws["log_likelihood"]
-    moving = np.moveaxis(heads, -1, 0)[np.ptp(heads, axis=(0, 1)) != 0]
-    each = [worst_of(component)[0] for component in moving]
     steps = sampled.num_chains * sampled.num_steps
     return {
         **diagnostics(sampled),
-        "head_ess_per_step": float(np.median(each)) / steps,
+        "head_ess_per_step": median_ess(heads) / steps,
         "level_ess_per_step": worst_of(level)[0] / steps,
     }
 
