@@ -11,6 +11,7 @@ from linear import linear_gaussian
 
 import traceclass as tc
 from traceclass.kernels.base import GradientState, State
+from traceclass.kernels.reference import _InCoordinates
 
 
 def covariance_of(reference: tc.Reference) -> np.ndarray:
@@ -89,8 +90,8 @@ def test_too_small_a_rank_is_warned_of():
 
 def test_a_search_that_does_not_end_is_warned_of():
     posterior = network_posterior("regression")
-    with pytest.warns(UserWarning, match="not reached in 3 iterations"):
-        tc.laplace(posterior, max_iterations=3)
+    with pytest.warns(UserWarning, match="the MAP point was not reached"):
+        tc.laplace(posterior, start=3 * posterior.prior.sample(jax.random.key(3)), max_iterations=1)
 
 
 def test_coordinates_and_positions_undo_each_other(x64):
@@ -108,6 +109,22 @@ def test_coordinates_and_positions_undo_each_other(x64):
     ]
     assert float(reference.phi(z) - reference.phi(other)) == pytest.approx(ratio[0] - ratio[1])
     np.testing.assert_allclose(jax.grad(reference.phi)(z), reference.phi_gradient(z), atol=1e-12)
+
+
+def test_the_gradient_in_the_reference_coordinates_is_that_of_the_level(x64):
+    posterior = network_posterior("regression")
+    target = _InCoordinates(posterior, any_reference(posterior.prior.num_coordinates))
+    zeta = jax.random.normal(jax.random.key(2), (posterior.prior.num_coordinates,))
+    level, gradient = target.log_likelihood_and_gradient(zeta)
+    assert float(level) == pytest.approx(float(target.log_likelihood(zeta)))
+    np.testing.assert_allclose(gradient, jax.grad(target.log_likelihood)(zeta), atol=1e-9)
+
+
+def test_hmc_by_the_posterior_itself_has_no_energy_error():
+    posterior, _, _ = linear_gaussian()
+    kernel = tc.hmc.using(reference=tc.laplace(posterior), num_kicks=1)
+    run = tc.sample(posterior, kernel, step_size=1.5, num_warmup=0, num_samples=100, progress=False)
+    assert run.acceptance_rate > 0.995
 
 
 @pytest.mark.parametrize("kernel", [tc.pcn, tc.pcnl, tc.hmc, tc.elliptical_slice, tc.mala])
@@ -194,6 +211,18 @@ def test_mistakes_are_named():
         tc.laplace(posterior, start=jnp.full(6, jnp.nan))
     with pytest.raises(TypeError, match="node_swap has no option 'reference'"):
         tc.node_swap.using(reference=any_reference(6))
+    with pytest.raises(TypeError, match="cycle has no option 'reference'"):
+        tc.cycle(tc.pcn, tc.node_swap).using(reference=any_reference(6))
+    with pytest.raises(TypeError, match=r"reference must be a tc.Reference, .* got function"):
+        tc.pcn.using(reference=tc.laplace)
+    with pytest.raises(ValueError, match="orthonormal"):
+        tc.Reference(jnp.zeros(3), jnp.ones((3, 1)), jnp.ones(1))
+    with pytest.raises(ValueError, match="above -1, got -2"):
+        tc.Reference(jnp.zeros(3), jnp.eye(3)[:, :1], jnp.full(1, -2.0))
+    with pytest.raises(ValueError, match=r"vectors must have shape \(3, 1\)"):
+        tc.Reference(jnp.zeros(3), jnp.eye(3), jnp.ones(1))
+    with pytest.raises(ValueError, match=r"must have shape \(5,\), got \(6,\)"):
+        tc.pcn(posterior, 0.1, reference=any_reference(5)).init(jnp.zeros(6))
     cut = tc.Posterior(
         posterior.prior, tc.Likelihood(posterior.likelihood.points, lambda v: jnp.sum(v) * jnp.nan)
     )

@@ -93,8 +93,9 @@ def test_groundwater_scores_every_prior_and_kernel(finished):
         # The posterior predicts far better than the spread of the heads themselves.
         assert score["head_error"] < 0.05
     levels = [cell["log_likelihood"] for cell in results["cells"] if cell["prior"] == "kl"]
-    gap = abs(levels[0]["mean"] - levels[1]["mean"])
-    assert gap < 5 * np.hypot(levels[0]["error"], levels[1]["error"])  # kernels agree
+    # Two kernels, one posterior: 5 standard errors, alarm below 1e-6, and errors that are small.
+    error = np.hypot(levels[0]["error"], levels[1]["error"])
+    assert abs(levels[0]["mean"] - levels[1]["mean"]) < 5 * error < 5
     assert "log-score" in table
     drawn = {p.name for p in (path / "figures").iterdir()}
     assert drawn == {"fields.png", "predictive.png", "held_out.png"}
@@ -145,6 +146,7 @@ def test_refinement_keeps_the_step_of_the_first_mesh(finished):
     ("name", "change", "words"),
     [
         ("groundwater", {"priors": ("kl", "kl")}, "one of them twice"),
+        ("groundwater", {"priors": ("tcnn",), "kernels": ("laplace-hmc",)}, "no kernel is left"),
         ("approximation", {"strides": (3,)}, "strides must divide 20"),
     ],
 )

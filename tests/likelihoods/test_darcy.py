@@ -359,10 +359,20 @@ def test_sources_and_fluxes_leave_through_the_held_side(x64):
     boundary = tc.FlowBoundary(head={"left": 0.0}, flux={"top": 3.0, "right": lambda y: y})
     flow = tc.DarcyFlow(cells=(9, 14), boundary=boundary, source=2.0)
     u = jax.random.normal(jax.random.key(0), (150,)) + 100.0  # and the scale of u does no harm
-    # Volumes of the held side are not part of the balance: half a cell of source and flux.
-    held = 0.5 / 9
-    expected = 2.0 * (1 - held) + 3.0 * (1 - held) + 0.5
-    assert flow.outflow(u)["left"] == pytest.approx(expected, rel=1e-10)
+    assert flow.outflow(u)["left"] == pytest.approx(2.0 + 3.0 + 0.5, rel=1e-10)
+
+
+def test_flow_through_a_held_box_is_darcys_law_at_every_side(x64):
+    """p = x1 on all four sides: 1 comes in on the right and leaves on the left."""
+    boundary = tc.FlowBoundary(
+        head={"left": 0.0, "right": 1.0, "bottom": lambda x: x, "top": lambda x: x}
+    )
+    out = tc.DarcyFlow(cells=(4, 6), boundary=boundary).outflow(jnp.zeros(35))
+    for side, expected in {"left": 1.0, "right": -1.0, "bottom": 0.0, "top": 0.0}.items():
+        assert float(out[side]) == pytest.approx(expected, abs=1e-12), side
+    u = jax.random.normal(jax.random.key(1), (35,))
+    sourced = tc.DarcyFlow(cells=(4, 6), boundary=boundary, source=3.0)
+    assert float(sum(sourced.outflow(u).values())) == pytest.approx(3.0, rel=1e-10)
 
 
 def test_chains_are_solved_as_one_by_one():
@@ -385,6 +395,14 @@ def test_chains_are_solved_as_one_by_one():
         (lambda: tc.DarcyFlow(cells=4, low=(1, 0), high=(0, 1)), "low < high"),
         (lambda: tc.FlowBoundary(head={"left": 0.0}, flux={"left": 1.0}), "'left' has both"),
         (lambda: tc.FlowBoundary(head={}), "no side has a head"),
+        (
+            lambda: tc.DarcyFlow(cells=20, low=(5e5, 5e6), high=(5e5 + 10, 5e6 + 10)),
+            "Measure from a corner",
+        ),
+        (
+            lambda: tc.DarcyFlow(cells=4, boundary=tc.FlowBoundary(head={"left": 1e39})),
+            "'left' must be finite",
+        ),
         (lambda: tc.FlowBoundary(head={"west": 0.0}), "left, right, bottom, top"),
         (
             lambda: tc.DarcyFlow(cells=4, boundary=tc.FlowBoundary(head={"left": [1.0, 2.0]})),
@@ -402,3 +420,8 @@ def test_chains_are_solved_as_one_by_one():
 def test_mistakes_are_named(make, words):
     with pytest.raises(ValueError, match=words.replace("(", r"\(")):
         make()
+
+
+def test_a_head_without_its_side_is_named():
+    with pytest.raises(TypeError, match="must say which side"):
+        tc.FlowBoundary(head=1.0)

@@ -80,6 +80,12 @@ def build(config: GroundwaterConfig) -> Problem:
         chosen = getattr(config, name)
         if len(set(chosen)) < len(chosen):
             raise ValueError(f"{name} names {', '.join(chosen)}: one of them twice.")
+    for prior in config.priors:
+        if not _kernels_of(prior, config):
+            raise ValueError(
+                f"no kernel is left for the prior {prior!r}: Laplace references are for "
+                f"{', '.join(ONE_MODE)}, whose posterior has one mode. Add e.g. hmc."
+            )
     data = survey(config.seed, noise=config.noise, num_held_out=config.num_held_out)
     likelihood = likelihood_of(data, noise=config.noise, cells=config.cells)
     return Problem(
@@ -93,6 +99,12 @@ def build(config: GroundwaterConfig) -> Problem:
     )
 
 
+def _kernels_of(prior: PriorName, config: GroundwaterConfig) -> list[KernelName]:
+    """Those that were asked for; a Laplace reference only where there is one mode."""
+    asked = config.deep_kernels if prior == "deep" else config.kernels
+    return [kernel for kernel in asked if kernel in KERNELS or prior in ONE_MODE]
+
+
 def run(problem: Problem, config: GroundwaterConfig, chains: Chains) -> Result:
     """Every kernel on every prior; pictures, predictions and scores of the draws of one of them."""
     began = time.perf_counter()
@@ -102,12 +114,9 @@ def run(problem: Problem, config: GroundwaterConfig, chains: Chains) -> Result:
     traces = {}
     for prior, posterior in problem.posteriors.items():
         runs = {}
-        for kernel in config.deep_kernels if prior == "deep" else config.kernels:
-            if kernel in KERNELS or prior in ONE_MODE:
-                runs[kernel] = _sample(problem.data, prior, kernel, posterior, config, chains)
-                cells.append({"prior": prior, "kernel": kernel, **_figures(runs[kernel])})
-        if not runs:
-            continue
+        for kernel in _kernels_of(prior, config):
+            runs[kernel] = _sample(problem.data, prior, kernel, posterior, config, chains)
+            cells.append({"prior": prior, "kernel": kernel, **_figures(runs[kernel])})
         shown = next(kernel for kernel in SHOWN if kernel in runs)
         scores[prior] = {
             "num_coordinates": posterior.prior.num_coordinates,
@@ -198,7 +207,6 @@ def _score(sampled: Run, data: Survey, config: GroundwaterConfig) -> dict[str, A
         "coverage": _coverage(heads, data.held_out_head),
         "predictive_coverage": _coverage(noisy, data.held_out_observed),
         "head_error": float(np.sqrt(np.mean(error**2))),
-        "interval_width": float(np.mean(np.ptp(np.quantile(heads, _ends(), axis=0), axis=0))),
     }
 
 

@@ -49,8 +49,8 @@ class MeshRefinementConfig(Config):
     num_chains: pydantic.PositiveInt = 16
     num_warmup: int = pydantic.Field(default=2_000, ge=400)
     # Of the first grid; a grid of twice the cells costs ten times as much, and gets fewer.
-    num_samples: int = pydantic.Field(default=300, ge=8)
-    min_samples: int = pydantic.Field(default=60, ge=8)
+    num_samples: int = pydantic.Field(default=240, ge=8)
+    min_samples: int = pydantic.Field(default=30, ge=8)
 
 
 class Mesh(NamedTuple):
@@ -169,7 +169,7 @@ def _carried(found: Run, first: Mesh, mesh: Mesh, seed: int) -> Any:
 
 
 def _figures(sampled: Run) -> dict[str, Any]:
-    """Acceptance, and effective samples a step: the median over wells, and of log-likelihoods."""
+    """Acceptance, and effective samples a step: the median over heads, and the log-likelihood's."""
     heads, level = sampled.draws["head"], sampled.draws["log_likelihood"]
     steps = sampled.num_chains * sampled.num_steps
     return {

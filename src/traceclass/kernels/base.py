@@ -80,8 +80,8 @@ class Kernel:
 
     `using` fixes options: `tc.hmc.using(num_kicks=20)`. All that do not look into the prior have
     `reference`, a Gaussian measure to move by in its place (see `tc.laplace`). Kernels of the same
-    parts are equal, so that runs with them share a compiled program. Any plain function
-    (posterior, step_size) is a kernel too, if its step size is given.
+    parts, and of the same reference object, are equal, so that runs with them share a compiled
+    program. Any plain function (posterior, step_size) is a kernel too, if its step size is given.
     """
 
     build: KernelFactory
@@ -145,6 +145,8 @@ class Kernel:
             if name not in known:
                 has = ", ".join(known) or "none"
                 raise TypeError(f"{self.name} has no option {name!r}; its options: {has}.")
+        if options.get("reference") is not None:
+            _check_reference(options["reference"])
         fixed = dict(self.options) | options
         return dataclasses.replace(self, options=tuple(sorted(fixed.items())))
 
@@ -179,6 +181,17 @@ class Kernel:
                 f"{self.name} needs a step size in (0, {self.rule.largest:g}], got "
                 f'{step_size!r}. Use e.g. {self.rule.first:g}, or step_size="adapt" for all moves.'
             )
+
+
+def _check_reference(reference: Any) -> None:
+    # Imported here, because it is made of what stands above.
+    from traceclass.kernels.reference import Reference
+
+    if not isinstance(reference, Reference):
+        raise TypeError(
+            f"reference must be a tc.Reference, as tc.laplace(posterior) makes it; got "
+            f"{type(reference).__name__}."
+        )
 
 
 def kernel(
@@ -217,6 +230,10 @@ class _Foreign(Kernel):
     @property
     def name(self) -> str:
         return getattr(self.build, "__name__", "kernel")
+
+    @property
+    def _reference_option(self) -> tuple[str, ...]:
+        return ()
 
     def assemble(self, posterior: Target, tuning: Sequence[Tuning]) -> Any:
         return self.build(posterior, tuning[0]["step_size"])

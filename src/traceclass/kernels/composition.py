@@ -69,6 +69,11 @@ class Composition(Kernel):
     def moves(self) -> tuple[Kernel, ...]:
         return tuple(move for part in self.parts for move in part.moves)
 
+    @property
+    def _reference_option(self) -> tuple[str, ...]:
+        """None: its parts may have references of their own."""
+        return ()
+
     def assemble(self, posterior: Target, tuning: Sequence[Tuning]) -> Any:
         built, done = [], 0
         for part in self.parts:

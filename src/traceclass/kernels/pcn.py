@@ -36,7 +36,7 @@ def _step(
 # 0.234 is the optimal rate of random-walk-type proposals (Roberts, Gelman & Gilks 1997). By a
 # reference near the posterior even beta = 1, independent proposals, is accepted more often; but
 # where the reference has lighter tails such chains stay for long where they once came. At 0.7 they
-# leave step by step, and lose nothing elsewhere (docs/groundwater.md).
+# leave step by step (docs/groundwater.md has the figures).
 @kernel(StepSizeRule(target=0.234, first=0.1, largest=1.0, largest_by_reference=0.7))
 def pcn(posterior: Target, step_size: Any) -> Any:
     r"""Preconditioned Crank-Nicolson in whitened coordinates (eq. pCN).
@@ -45,7 +45,8 @@ def pcn(posterior: Target, step_size: Any) -> Any:
 
     accepted with probability min(1, exp(l(z') - l(z))). The proposal keeps the prior invariant,
     so the prior never enters the ratio, and the acceptance rate does not fall as coordinates are
-    added. `step_size` is beta, in (0, 1]. It is not a random walk: at beta = 1 it proposes
-    independent prior draws. Reference: Cotter, Roberts, Stuart & White, Stat. Sci. 2013.
+    added. `step_size` is beta, in (0, 1]; by a `reference` adaptation ends at 0.7. It is not a
+    random walk: at beta = 1 it proposes independent prior draws. Reference: Cotter, Roberts,
+    Stuart & White, Stat. Sci. 2013.
     """
     return sampling_algorithm(partial(init, posterior), partial(_step, posterior, step_size))

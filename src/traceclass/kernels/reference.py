@@ -7,6 +7,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, Key
 
 from traceclass.kernels.base import (
@@ -18,6 +20,10 @@ from traceclass.kernels.base import (
     standard_normal,
 )
 from traceclass.module import Module
+from traceclass.validation import require_finite, require_shape
+
+# Vectors may be off by rounding.
+_ORTHONORMAL = 1e-3
 
 
 class Reference(Module):
@@ -40,12 +46,36 @@ class Reference(Module):
     vectors: Float[Array, "z rank"]
     eigenvalues: Float[Array, " rank"]
 
+    def __check_init__(self):
+        d = np.size(self.mean)
+        rank = np.size(self.eigenvalues)
+        require_shape(self.mean, (d,), "mean")
+        require_shape(self.eigenvalues, (rank,), "eigenvalues")
+        require_shape(self.vectors, (d, rank), "vectors")
+        if any(isinstance(part, Tracer) for part in (self.mean, self.vectors, self.eigenvalues)):
+            return
+        require_finite(self.mean, "mean")
+        vectors = np.asarray(require_finite(self.vectors, "vectors"), dtype=np.float64)
+        smallest = float(np.min(np.asarray(require_finite(self.eigenvalues, "eigenvalues"))))
+        if smallest <= -1:
+            raise ValueError(
+                f"eigenvalues must be above -1, got {smallest}: the precision 1 + eigenvalue would "
+                "not be positive."
+            )
+        off = float(np.abs(vectors.T @ vectors - np.eye(rank)).max())
+        if off > _ORTHONORMAL:
+            raise ValueError(
+                f"vectors must be orthonormal columns, but their products are off by {off:.2g}. "
+                "Use the Q of a QR decomposition."
+            )
+
     def position(self, zeta: Float[Array, " z"]) -> Float[Array, " z"]:
         """z = m + G^(1/2) zeta."""
         return self.mean + self._power(-0.5, zeta)
 
     def coordinates(self, z: Float[Array, " z"]) -> Float[Array, " z"]:
         """zeta = G^(-1/2) (z - m)."""
+        require_shape(z, self.mean.shape, "a position, by this reference,")
         return self._power(0.5, z - self.mean)
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, " z"]:

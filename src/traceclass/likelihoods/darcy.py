@@ -41,6 +41,11 @@ class FlowBoundary:
 
     def __post_init__(self):
         for kind, sides in (("head", self.head), ("flux", self.flux)):
+            if not isinstance(sides, Mapping):
+                raise TypeError(
+                    f'{kind} must say which side it is for, e.g. {kind}={{"left": 1.0}}; got '
+                    f"{sides!r}."
+                )
             for side in sides:
                 if side not in SIDES:
                     raise ValueError(
@@ -73,9 +78,9 @@ class DarcyFlow(Module):
 
         w_ij = (length of the face / distance) 2 / (exp(-u_i) + exp(-u_j)),
 
-    the harmonic mean, which is exact for layers that change midway between nodes. Second order in
-    the size of the cells, conservative to rounding, and a symmetric positive definite M-matrix for
-    any finite u, solved directly (see `conductances`). `cells` is a number, or one a dimension;
+    the harmonic mean, which is exact for layers whose bounds lie midway between nodes. Second order
+    in the size of the cells, conservative to rounding, and a symmetric positive definite M-matrix
+    for any finite u, solved directly (see `conductances`). `cells` is a number, or one a dimension;
     `low` and `high` are corners; `source` is f, a number or a function of points (n, 2).
 
     Permeabilities are taken relative to the largest, so u may be of any size; contrasts beyond
@@ -100,6 +105,7 @@ class DarcyFlow(Module):
     ):
         self.cells = _checked_cells(cells)
         self.low, self.high = _checked_box(low, high)
+        self._check_precision()
         self.unknown = tuple(  # pyright: ignore[reportAttributeAccessIssue]
             (int(first in boundary.head), self.cells[axis] + 1 - int(last in boundary.head))
             for axis, (first, last) in enumerate((("left", "right"), ("bottom", "top")))
@@ -116,8 +122,7 @@ class DarcyFlow(Module):
     @property
     def nodes(self) -> Float[Array, "nodes 2"]:
         """All nodes, x2 running fastest."""
-        x, y = np.meshgrid(*self._axes(), indexing="ij")
-        return jnp.asarray(np.stack([x.ravel(), y.ravel()], axis=1), dtype=float)
+        return jnp.asarray(self._places(), dtype=float)
 
     def head(self, u: Float[Array, " nodes"]) -> Float[Array, "nx ny"]:
         """The head p at all nodes for log-permeabilities u there, in the order of `nodes`."""
@@ -153,24 +158,28 @@ class DarcyFlow(Module):
     def outflow(self, u: Float[Array, " nodes"]) -> dict[str, Float[Array, ""]]:
         """What leaves the domain through each side of known head; negative where it comes in.
 
-        With no source and no other flux they add up to zero.
+        It is what its nodes must give off to keep their heads, so that together they give off all
+        that comes from sources and fluxes, to rounding. At a corner of two such sides, what comes
+        along x1 leaves through the left or right one, and what comes along x2 through the other.
         """
         p, (along, across, scale) = self.head(u), self._conductances(u)
         (a, b), (c, d) = self.unknown
-        through = {
-            "left": along[0, c:d] * (p[1] - p[0])[c:d],
-            "right": along[-1, c:d] * (p[-2] - p[-1])[c:d],
-            "bottom": across[a:b, 0] * (p[:, 1] - p[:, 0])[a:b],
-            "top": across[a:b, -1] * (p[:, -2] - p[:, -1])[a:b],
+        along, across = along * (p[1:] - p[:-1]), across * (p[:, 1:] - p[:, :-1])
+        x1 = jnp.pad(along, ((0, 1), (0, 0))) - jnp.pad(along, ((1, 0), (0, 0)))
+        x2 = jnp.pad(across, ((0, 0), (0, 1))) - jnp.pad(across, ((0, 0), (1, 0)))
+        own = jnp.zeros_like(p) if self.inflow is None else self.inflow * scale
+        left_right, bottom_top = x1 + own, x1 + x2 + own
+        flows = {
+            "left": (a > 0, jnp.sum(left_right[0]) + jnp.sum(x2[0, c:d])),
+            "right": (b < self.shape[0], jnp.sum(left_right[-1]) + jnp.sum(x2[-1, c:d])),
+            "bottom": (c > 0, jnp.sum(bottom_top[a:b, 0]) + _ends(x2[:, 0], a, b)),
+            "top": (d < self.shape[1], jnp.sum(bottom_top[a:b, -1]) + _ends(x2[:, -1], a, b)),
         }
-        has_head = dict(
-            zip(SIDES, (a > 0, b < self.shape[0], c > 0, d < self.shape[1]), strict=True)
-        )
-        return {side: jnp.sum(flow) / scale for side, flow in through.items() if has_head[side]}
+        return {side: flow / scale for side, (has_head, flow) in flows.items() if has_head}
 
     def interpolation(self, points: Any) -> Callable[[Array], Array]:
         """p -> the head at `points` (n, 2), bilinear between nodes, which is second order too."""
-        return Bilinear(*_bilinear(self._checked(points), self._axes()))
+        return Bilinear(*_bilinear(self.checked_points(points), self.axes()))
 
     def _conductances(self, u: Array) -> tuple[Array, Array, Array]:
         """w along x1 (nx - 1, ny) and along x2 (nx, ny - 1), and the scale they are in."""
@@ -182,15 +191,32 @@ class DarcyFlow(Module):
         across = _harmonic(u[:, :-1] - largest, u[:, 1:] - largest) * (width_x[:, None] / hy)
         return along, across, jnp.exp(-largest)
 
+    def _check_precision(self) -> None:
+        """Refuse coordinates between which single precision cannot tell."""
+        far = max(abs(x) for x in (*self.low, *self.high))
+        smallest = 100 * far * float(jnp.finfo(jnp.zeros(()).dtype).eps)
+        if min(self._spacing()) < smallest:
+            raise ValueError(
+                f"cells of {min(self._spacing()):.3g} at coordinates of {far:.3g} are too small "
+                "for this precision: nodes would fall together. Measure from a corner of the "
+                "domain, or enable double precision."
+            )
+
     def _spacing(self) -> tuple[float, float]:
         sides = zip(self.low, self.high, self.cells, strict=True)
         hx, hy = ((high - low) / n for low, high, n in sides)
         return hx, hy
 
-    def _axes(self) -> tuple[np.ndarray, np.ndarray]:
+    def axes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Coordinates of the nodes along x1 and along x2, in double precision."""
         sides = zip(self.low, self.high, self.shape, strict=True)
         x, y = (np.linspace(*side) for side in sides)
         return x, y
+
+    def _places(self) -> np.ndarray:
+        """The nodes in double precision."""
+        x, y = np.meshgrid(*self.axes(), indexing="ij")
+        return np.stack([x.ravel(), y.ravel()], axis=1)
 
     def _widths(self) -> tuple[np.ndarray, np.ndarray]:
         """Sides of the nodes' volumes: half a cell at the ends."""
@@ -214,7 +240,9 @@ class DarcyFlow(Module):
         return inflow
 
     def _source(self, source: Any) -> np.ndarray:
-        values = np.asarray(source(self.nodes) if callable(source) else source, dtype=np.float64)
+        values = np.asarray(
+            source(self._places()) if callable(source) else source, dtype=np.float64
+        )
         if values.shape not in ((), (self.shape[0] * self.shape[1],)):
             raise ValueError(
                 f"source must be a number or map points (n, 2) to (n,), got shape {values.shape}."
@@ -227,18 +255,20 @@ class DarcyFlow(Module):
         return field[end] if axis == 0 else field[:, end]
 
     def _side_values(self, value: Any, side: str, kind: str) -> np.ndarray:
-        along = self._axes()[1 - SIDES[side][0]]
-        values = value(jnp.asarray(along)) if callable(value) else value
-        array = np.asarray(values, dtype=np.float64)
+        along = self.axes()[1 - SIDES[side][0]]
+        array = np.asarray(value(along) if callable(value) else value, dtype=np.float64)
         if array.shape not in ((), along.shape):
             raise ValueError(
                 f"{kind} of the side {side!r} must be a number, a function of the coordinate along "
                 f"it, or {along.size} numbers, one a node; got shape {array.shape}."
             )
-        require_finite(array, f"{kind} of the side {side!r}")
+        # In the precision it will be used in.
+        with np.errstate(over="ignore"):
+            working = array.astype(jnp.zeros(()).dtype)
+        require_finite(working, f"{kind} of the side {side!r}")
         return np.broadcast_to(array, along.shape)
 
-    def _checked(self, points: Any) -> np.ndarray:
+    def checked_points(self, points: Any) -> np.ndarray:
         """Points as an (n, 2) array inside the rectangle."""
         array = np.asarray(points, dtype=np.float64)
         if array.ndim != 2 or array.shape[1] != 2 or not len(array):
@@ -280,6 +310,11 @@ def _bilinear(
     corners = np.stack([i, i, i + 1, i + 1], axis=1), np.stack([j, j + 1, j, j + 1], axis=1)
     weights = np.stack([(1 - s) * (1 - t), (1 - s) * t, s * (1 - t), s * t], axis=1)
     return (jnp.asarray(corners[0]), jnp.asarray(corners[1])), jnp.asarray(weights, dtype=float)
+
+
+def _ends(line: Array, a: int, b: int) -> Array:
+    """The sum over the nodes of a side that lie outside a:b, its corners of known head."""
+    return jnp.sum(line[:a]) + jnp.sum(line[b:])
 
 
 def _harmonic(u: Array, v: Array) -> Array:

@@ -23,9 +23,9 @@ class GroundwaterFlow(Module):
 
     The function is the log-permeability u, read at the nodes of a grid of `cells`. Heads are
     observed at `nodes` (n, 2) of that grid, pairs of whole numbers counted from 0 along x1 and x2,
-    or numbers i + (cells + 1) j (n,); or else at `points` (n, 2) anywhere in the domain, where they
-    are interpolated. An array of other than whole numbers in the place of `nodes` is taken for
-    points. Boundary, source and domain are those of `DarcyFlow`; by default the paper's.
+    or else at `points` (n, 2) anywhere in the domain, where they are interpolated; points with
+    fractions may stand in the place of `nodes` too. Boundary, source and domain are those of
+    `DarcyFlow`; by default the paper's.
 
     >>> import jax.numpy as jnp, traceclass as tc
     >>> flow = tc.GroundwaterFlow([0.5, 0.4], [[2, 2], [1, 3]], noise=0.01, cells=4)
@@ -86,17 +86,24 @@ def _observed_at(flow: DarcyFlow, nodes: Any, points: Any) -> np.ndarray:
     """Places of observation (n, 2), from nodes or from points."""
     if (nodes is None) == (points is None):
         raise ValueError("heads are observed at nodes or at points: give one of the two.")
-    if points is None and np.issubdtype(np.asarray(nodes).dtype, np.integer):
-        points = flow.nodes[_checked_nodes(flow, np.asarray(nodes))]
-    return np.asarray(nodes if points is None else points, dtype=np.float64)
+    if points is not None:
+        return flow.checked_points(points)
+    array = np.asarray(nodes)
+    if np.issubdtype(array.dtype, np.integer):
+        return _places_of_nodes(flow, array)
+    array = flow.checked_points(array)
+    if (array == np.round(array)).all():
+        raise ValueError(
+            "whole numbers that are no integers may mean nodes or points: pass nodes as integers, "
+            "or points=."
+        )
+    return array
 
 
-def _checked_nodes(flow: DarcyFlow, nodes: np.ndarray) -> np.ndarray:
-    """Rows of `flow.nodes`, from pairs (i, j) or from numbers i + nx j."""
+def _places_of_nodes(flow: DarcyFlow, nodes: np.ndarray) -> np.ndarray:
+    """Coordinates of nodes (i, j), in double precision."""
     nx, ny = flow.shape
-    if nodes.ndim == 1:
-        nodes = np.stack([nodes % nx, nodes // nx], axis=1)
-    if nodes.ndim != 2 or nodes.shape[1] != 2:
+    if nodes.ndim != 2 or nodes.shape[1] != 2 or not len(nodes):
         raise ValueError(f"nodes must be pairs (i, j), shape (n, 2), got {nodes.shape}.")
     outside = ((nodes < 0) | (nodes >= (nx, ny))).any(axis=1)
     if outside.any():
@@ -105,4 +112,5 @@ def _checked_nodes(flow: DarcyFlow, nodes: np.ndarray) -> np.ndarray:
             f"node {row}, {tuple(nodes[row].tolist())}, lies outside the domain: nodes are counted "
             f"from (0, 0) to ({nx - 1}, {ny - 1}) on {nx - 1} x {ny - 1} cells."
         )
-    return nodes[:, 0] * ny + nodes[:, 1]
+    x, y = flow.axes()
+    return np.stack([x[nodes[:, 0]], y[nodes[:, 1]]], axis=1)

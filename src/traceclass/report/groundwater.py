@@ -14,8 +14,9 @@ from traceclass.report.groundwater_figures import draw_fields, draw_held_out, dr
 from traceclass.report.page import Figure, Section, Table
 from traceclass.report.words import KERNELS, estimate, marked, number, with_error
 
-# The authors' run with the cosine series: steps per effective sample, acceptance, steps a second.
-_AUTHORS = ("KL", "pCN, the paper's run", "0.231", "-", "121", "386", "-", "-", "-")
+# The authors' run with the cosine series; of what its 386 steps per effective sample are is not
+# said.
+_AUTHORS = ("KL", "pCN, the authors' run", "0.231", "-", "121", "386 of some number", "-", "-", "-")
 
 
 def sections(
@@ -99,8 +100,8 @@ def headline(results: dict[str, Any]) -> str:
     """The run in one sentence for the terminal."""
     converged = sum(cell["is_converged"] for cell in results["cells"])
     return (
-        f"held-out heads: mean log-density, shares of 90 % intervals that hold the true head and "
-        f"a new observation, error of the mean; {converged} of {len(results['cells'])} chains "
+        f"held-out heads: mean log-density, shares of {LEVEL:.0%} intervals that hold the true "
+        f"head and a new observation, error of the mean; {converged} of {len(results['cells'])} runs "
         f"converged (R-hat below {LARGEST_RHAT}); {results['seconds']['total']:.0f} s in all"
     )
 

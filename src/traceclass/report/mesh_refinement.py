@@ -7,10 +7,11 @@ from typing import Any
 
 import xarray as xr
 
+from traceclass.experiments.learned import LARGEST_RHAT
 from traceclass.experiments.mesh_refinement import level_of
 from traceclass.report.figures import BLUE, GREEN, GREY, ORANGE, figure
 from traceclass.report.page import Figure, Section, Table
-from traceclass.report.words import number, with_error
+from traceclass.report.words import marked, number, with_error
 
 _KERNELS = {"pcn": "pCN", "pcnl": "pCNL", "hmc": "HMC", "random_walk": "random walk"}
 _COLOURS = {"pcn": BLUE, "pcnl": GREEN, "hmc": ORANGE, "random_walk": GREY}
@@ -32,11 +33,11 @@ def sections(
                     _draw(directory / "refinement.png", results),
                     f"At the step sizes found with {first['modes']} modes a side on "
                     f"{first['cells']} cells a side: acceptance rates, and effective samples a "
-                    "step (median over the heads at the wells).",
+                    "step (median over the heads).",
                 )
             ],
         ),
-        Section("Posterior means converge", [_distance_table(results)], []),
+        Section("Distance of the posterior means", [_distance_table(results)], []),
     ]
 
 
@@ -49,12 +50,22 @@ def main_table(results: dict[str, Any]) -> Table:
             f"{cell['num_coordinates']:,}",
             str(cell["cells"]),
             with_error(cell["acceptance_rate"], cell["acceptance_error"], ".3f"),
-            number(cell["head_ess_per_step"], ".2g"),
-            number(cell["level_ess_per_step"], ".2g"),
+            marked(number(cell["head_ess_per_step"], ".2g"), cell),
+            marked(number(cell["level_ess_per_step"], ".2g"), cell),
+            number(cell["rhat"], ".3f"),
         )
         for cell in results["cells"]
     ]
-    heads = ("kernel", "modes", "terms", "cells", "acceptance", "ESS/step, head", "log-lik.")
+    heads = (
+        "kernel",
+        "modes",
+        "terms",
+        "cells",
+        "acceptance",
+        "ESS/step, head",
+        "log-lik.",
+        "R-hat",
+    )
     return Table(heads, rows)
 
 
@@ -69,6 +80,17 @@ def headline(results: dict[str, Any]) -> str:
         f"acceptance from the coarsest to the finest function: {', '.join(words)}; "
         f"{results['seconds']['total']:.0f} s in all"
     )
+
+
+def warnings(results: dict[str, Any]) -> list[str]:
+    """How many chains did not agree; the table brackets them."""
+    unfinished = [cell for cell in results["cells"] if not cell["is_converged"]]
+    if not unfinished:
+        return []
+    return [
+        f"{len(unfinished)} of {len(results['cells'])} cells have R-hat above {LARGEST_RHAT}: "
+        "their effective samples, in brackets, are rough."
+    ]
 
 
 def _distance_table(results: dict[str, Any]) -> Table:

@@ -73,17 +73,17 @@ def start(
 ) -> tuple[Chain, Array, Array]:
     """Chains at draws where all is finite, after at most 100 tries each; see `_chain`.
 
-    Draws of the prior, or of the reference that the kernel's first move has in its place.
+    Draws of the prior, or of the first reference that a move of the kernel has in its place.
     """
 
     algorithm = program.kernel.assemble(posterior, tuning)
-    first = program.kernel.moves[0]
+    references = [move.reference for move in program.kernel.moves if move.reference is not None]
 
     def find(number: Array) -> tuple[Chain, Array, Array]:
         chain_key = jax.random.fold_in(key, number)
 
         def attempt(tries: Any) -> Array:
-            begin = first.reference or posterior.prior
+            begin = references[0] if references else posterior.prior
             return begin.sample(jax.random.fold_in(chain_key, tries))
 
         def hopeless(carry: Any) -> Any:

@@ -50,7 +50,7 @@ def identity_of(
         return algorithm.step(key, algorithm.init(z, key))[0]
 
     model, data = _digests(target.log_likelihood, z)
-    program, arrays = _digests(step, key, z, tuning)
+    references = [move.reference for move in kernel.moves if move.reference is not None]
     identity = {
         "library format": FORMAT,
         "JAX version": jax.__version__,
@@ -59,10 +59,11 @@ def identity_of(
         **settings,
         "model": model,
         "data": data,
-        "kernel's program": program,
+        "kernel's program": _digests(step, key, z, tuning)[0],
     }
-    if any(move.reference is not None for move in kernel.moves):
-        identity["kernel's reference"] = arrays
+    if references:
+        leaves = b"".join(_bytes(np.asarray(leaf)) for leaf in jax.tree.leaves(references))
+        identity["kernel's reference"] = _short(hashlib.sha256(leaves))
     if initial_positions is not None:
         identity["initial positions"] = _short(hashlib.sha256(_bytes(initial_positions)))
     for kind, functionals in (("record", record), ("moments", moments)):
