@@ -52,8 +52,8 @@ def laplace(
 
     Use it as `tc.pcn.using(reference=tc.laplace(posterior))`, with `tc.hmc` and the others too. It
     is not an approximation of the posterior that is sampled from: kernels stay exact. It helps
-    where one Gaussian is near the posterior, and little where there are many modes: chains start at
-    its draws, in the mode that was found, and R-hat cannot see others. `initial_positions=` of
+    where one Gaussian is near the posterior, and little where there are many modes: chains start
+    at its draws, in the mode that was found, and R-hat cannot see others. `initial_positions=` of
     `tc.sample` starts them elsewhere.
     """
     rank = require_count(rank, "rank", "A reference of no directions is the prior itself.")

@@ -101,8 +101,8 @@ def headline(results: dict[str, Any]) -> str:
     converged = sum(cell["is_converged"] for cell in results["cells"])
     return (
         f"held-out heads: mean log-density, shares of {LEVEL:.0%} intervals that hold the true "
-        f"head and a new observation, error of the mean; {converged} of {len(results['cells'])} runs "
-        f"converged (R-hat below {LARGEST_RHAT}); {results['seconds']['total']:.0f} s in all"
+        f"head and a new observation, error of the mean; {converged} of "
+        f"{len(results['cells'])} runs converged (R-hat below {LARGEST_RHAT}); {results['seconds']['total']:.0f} s in all"
     )
 
 
