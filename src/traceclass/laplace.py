@@ -48,7 +48,7 @@ def laplace(
     for likelihoods with Gaussian noise, which have `residuals`; for others H is the Hessian of -l
     itself, and its negative eigenvalues are left out. The `rank` leading eigenvalues (in size,
     where some are negative) and their vectors are found from products with random vectors, so H is
-    never formed. m is found from `start` (near the prior's mean if None) by L-BFGS and Newton steps.
+    never formed. m is found from `start` (None: near the prior's mean) by L-BFGS and Newton steps.
 
     Use it as `tc.pcn.using(reference=tc.laplace(posterior))`, with `tc.hmc` and the others too. It
     is not an approximation of the posterior that is sampled from: kernels stay exact. It helps

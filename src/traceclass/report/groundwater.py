@@ -102,7 +102,8 @@ def headline(results: dict[str, Any]) -> str:
     return (
         f"held-out heads: mean log-density, shares of {LEVEL:.0%} intervals that hold the true "
         f"head and a new observation, error of the mean; {converged} of "
-        f"{len(results['cells'])} runs converged (R-hat below {LARGEST_RHAT}); {results['seconds']['total']:.0f} s in all"
+        f"{len(results['cells'])} runs converged (R-hat below {LARGEST_RHAT}); "
+        f"{results['seconds']['total']:.0f} s in all"
     )
 
 
