@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -12,6 +13,7 @@ from jaxtyping import Array, Float
 
 from traceclass.kernels import hmc, pcn, pcnl
 from traceclass.kernels.base import Kernel
+from traceclass.kernels.reference import Reference
 from traceclass.laplace import laplace
 from traceclass.likelihoods import DarcyFlow, GroundwaterFlow
 from traceclass.module import Module
@@ -126,7 +128,13 @@ def kernel_of(name: KernelName, posterior: Posterior) -> Kernel:
     """The kernel; for the likelihood-informed ones the reference is found here."""
     if name in KERNELS:
         return KERNELS[name]
-    return KERNELS[name.removeprefix("laplace-")].using(reference=laplace(posterior, rank=_RANK))
+    return KERNELS[name.removeprefix("laplace-")].using(reference=_reference_of(posterior))
+
+
+@functools.lru_cache(maxsize=1)
+def _reference_of(posterior: Posterior) -> Reference:
+    """Found once for the kernels that share it; posteriors are compared by identity."""
+    return laplace(posterior, rank=_RANK)
 
 
 def picture_points() -> Float[Array, "n 2"]:

@@ -43,6 +43,9 @@ NUM_PREDICTIVE = 100
 ONE_MODE: tuple[PriorName, ...] = ("kl",)
 # The kernel whose draws are shown, the first that ran.
 SHOWN: tuple[KernelName, ...] = ("hmc", "laplace-hmc", "laplace-pcn", "pcnl", "pcn")
+# Draws a chain after which these are left where they are on a network: they do not agree in three
+# times as many either.
+_SLOW_ON_NETWORKS: dict[KernelName, int] = {"pcn": 600, "pcnl": 600}
 # Steps between draws.
 _THIN = {"pcn": 50, "pcnl": 25, "hmc": 1, "laplace-pcn": 10, "laplace-hmc": 1}
 
@@ -153,7 +156,7 @@ def _sample(
         until=Until(
             rhat=RHAT_WANTED,
             of=("head", "log_likelihood"),
-            max_samples=max(config.num_samples, config.max_samples),
+            max_samples=max(config.num_samples, _most_draws(prior, kernel, config)),
         ),
         num_chains=config.num_chains,
         # As many as fill the vector registers of a core; half of the chains for two cores.
@@ -164,6 +167,12 @@ def _sample(
         seed=config.seed,
         store_positions=max(1, config.num_samples // 10),
     )
+
+
+def _most_draws(prior: PriorName, kernel: KernelName, config: GroundwaterConfig) -> int:
+    if prior in ONE_MODE:
+        return config.max_samples
+    return min(config.max_samples, _SLOW_ON_NETWORKS.get(kernel, config.max_samples))
 
 
 def _figures(sampled: Run) -> dict[str, Any]:
