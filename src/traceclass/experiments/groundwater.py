@@ -47,7 +47,7 @@ SHOWN: tuple[KernelName, ...] = ("hmc", "laplace-hmc", "laplace-pcn", "pcnl", "p
 # times as many either.
 _SLOW_ON_NETWORKS: dict[KernelName, int] = {"pcn": 600, "pcnl": 600}
 # Steps between draws.
-_THIN = {"pcn": 50, "pcnl": 25, "hmc": 1, "laplace-pcn": 10, "laplace-hmc": 1}
+_THIN = {"pcn": 50, "pcnl": 50, "hmc": 1, "laplace-pcn": 10, "laplace-hmc": 1}
 
 
 class GroundwaterConfig(Config):
