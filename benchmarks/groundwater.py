@@ -231,7 +231,10 @@ def tinyda_pcn(
             np.sqrt(1 - beta**2) * link.parameters + beta * np.random.normal(size=start.size)
         )
     chain = tinyDA.Chain(model, proposal, start)
-    kept = lambda: [link.parameters for link in chain.chain[THIN::THIN]]  # noqa: E731
+
+    def kept() -> list[np.ndarray]:
+        return [link.parameters for link in chain.chain[THIN::THIN]]
+
     return lambda n: chain.sample(n, progressbar=False), kept
 
 

@@ -272,7 +272,6 @@ def truth(points):
 def finite_elements(n):
     """Heads at the nodes of n x n cells by scikit-fem, bilinear elements."""
     import skfem
-    from skfem.models.poisson import laplace  # noqa: F401  (imports that the package needs)
 
     axis = np.linspace(0, 1, n + 1)
     mesh = skfem.MeshQuad.init_tensor(axis, axis)
