@@ -17,6 +17,7 @@ from traceclass.kernels import pcn as pcn
 from traceclass.kernels import pcnl as pcnl
 from traceclass.kernels import random_walk as random_walk
 from traceclass.kernels import smc_kernel as smc_kernel
+from traceclass.kernels import tempered as tempered
 from traceclass.kernels.reference import Reference as Reference
 from traceclass.laplace import laplace as laplace
 from traceclass.likelihoods import ActionChoice as ActionChoice
@@ -28,10 +29,14 @@ from traceclass.likelihoods import Likelihood as Likelihood
 from traceclass.posterior import Posterior as Posterior
 from traceclass.priors import CosineSeries as CosineSeries
 from traceclass.priors import FourierSeries as FourierSeries
+from traceclass.priors import Hyper as Hyper
 from traceclass.priors import IidNetwork as IidNetwork
+from traceclass.priors import LogNormal as LogNormal
 from traceclass.priors import Prior as Prior
 from traceclass.priors import Series as Series
+from traceclass.priors import ShiftedLogNormal as ShiftedLogNormal
 from traceclass.priors import TraceClassNetwork as TraceClassNetwork
+from traceclass.priors import Uniform as Uniform
 from traceclass.priors import scale_to_box as scale_to_box
 from traceclass.sampling import Interrupted as Interrupted
 from traceclass.sampling import Run as Run

@@ -12,3 +12,4 @@ from traceclass.kernels.pcn import pcn as pcn
 from traceclass.kernels.pcnl import pcnl as pcnl
 from traceclass.kernels.random_walk import random_walk as random_walk
 from traceclass.kernels.smc import smc_kernel as smc_kernel
+from traceclass.kernels.tempered import tempered as tempered

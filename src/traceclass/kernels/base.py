@@ -120,6 +120,16 @@ class Kernel:
         return rule._replace(largest=rule.largest_by_reference)
 
     @property
+    def is_composable(self) -> bool:
+        """Whether `cycle`, `mixture`, `tempered` and BlackJAX's SMC can have it as a part."""
+        return True
+
+    @property
+    def anneals(self) -> bool:
+        """Whether warm-up may temper the posterior after a hopeless start."""
+        return True
+
+    @property
     def _reference_option(self) -> tuple[str, ...]:
         """Moves that look into the prior cannot have another measure in its place."""
         return () if self.keeps_any_state else ("reference",)

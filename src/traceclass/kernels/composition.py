@@ -106,6 +106,13 @@ def compose(build: Any, factories: Sequence[KernelFactory], **options: Any) -> C
     if not factories:
         raise ValueError(f"{build.__name__.lstrip('_')} needs at least one kernel, got none.")
     parts = tuple(as_kernel(factory) for factory in factories)
+    for part in parts:
+        if not part.is_composable:
+            name = build.__name__.lstrip("_")
+            raise TypeError(
+                f"{part.name} keeps replicas that {name} would lose; put it around: "
+                f"tc.{part.name}(tc.{name}(...))."
+            )
     return Composition(
         build,
         thin=min(part.thin for part in parts),

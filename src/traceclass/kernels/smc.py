@@ -35,6 +35,10 @@ def smc_kernel(kernel: KernelFactory) -> tuple[Callable[..., Any], Callable[...,
     not millions. Kernels that look into the prior (`node_swap`) cannot be used.
     """
     kernel = as_kernel(kernel)
+    if not kernel.is_composable:
+        raise TypeError(
+            f"BlackJAX's SMC tempers by itself; pass the kernel inside, not {kernel.name}."
+        )
     for move in kernel.moves:
         if move.keeps_any_state:  # swaps, which permute what they are given
             raise TypeError(

@@ -263,7 +263,7 @@ def values_and_level(posterior: Posterior, positions: Any) -> Any:
     def of_chain(z: Any) -> Any:
         values = posterior.values_of(z)
         few = jnp.ravel(values)[:: max(1, values.size // _MOST_POINTS)]
-        return jnp.append(few, posterior.likelihood.log_prob(values))
+        return jnp.append(few, posterior.log_prob(values, z))
 
     return jax.vmap(of_chain)(positions)
 

@@ -13,11 +13,14 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from traceclass.kernels.base import Kernel, Tuning
 from traceclass.kernels.composition import moves_of
+from traceclass.kernels.tempered import TemperedState
 from traceclass.posterior import Posterior
 from traceclass.sampling.functionals import Functional, recordable
 from traceclass.sampling.moments import Moments, add_draw, no_moments
 
 MAX_START_TRIES = 100
+# What a tempered kernel keeps of all temperatures is named so; no functional's name has a slash.
+TEMPERING = "tempering/"
 # Coordinates from which on the matrix products of one chain are worth more than one core.
 _LARGE = 50_000
 
@@ -248,6 +251,8 @@ def _draw_of(program: Program, posterior: Posterior, state: Any) -> dict[str, An
     position = state.position
     known = getattr(state, "log_likelihood", None)
     kept = {"log_likelihood": posterior.log_likelihood(position) if known is None else known}
+    if isinstance(state, TemperedState):
+        kept |= {TEMPERING + name: value for name, value in state.recorded().items()}
     kept |= {name: recordable(functional(position)) for name, functional in program.record}
     return kept | ({"position": position} if program.store_positions else {})
 

@@ -59,9 +59,11 @@ def kept_bytes(
     num_samples: int,
     position_every: int,
     num_moves: int,
+    num_temperatures: int,
 ) -> int:
     """Bytes that all draws of one chain keep, with their counters."""
-    counters = 4 * 4 * num_moves  # four numbers of four bytes, see chunk.Tally
+    # Four numbers of four bytes a move, see chunk.Tally, and three a temperature, TemperedState.
+    counters = 4 * (4 * num_moves + 3 * num_temperatures)
     without = bytes_per_draw(posterior, shapes, store_positions=False)
     of_positions = bytes_per_draw(posterior, shapes, store_positions=True) - without
     num_positions = -(-num_samples // position_every) if position_every else 0

@@ -22,7 +22,9 @@ from traceclass.posterior import Posterior
 from traceclass.priors.base import Prior
 from traceclass.sampling.chunk import Tally
 from traceclass.sampling.diagnostics import Summary, summarise
+from traceclass.sampling.evidence import Evidence, evidence_of
 from traceclass.sampling.moments import Moments, pooled
+from traceclass.sampling.tempering import Tempering, tempering_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -44,7 +46,7 @@ def leading_move(sized: Sequence[bool]) -> int:
     return next((number for number, is_sized in enumerate(sized) if is_sized), 0)
 
 
-# Counters of a draw are kept beside it under these names; no functional's has a slash.
+# Counters of a draw are kept beside it under these names.
 TALLY = "tally/"
 
 
@@ -164,6 +166,16 @@ class Run:
         tried = np.maximum(self.tally.tried[..., self._lead].sum(axis=1), 1)
         return self.tally.acceptance_rate[..., self._lead].sum(axis=1) / tried
 
+    @property
+    def tempering(self) -> Tempering:
+        """Schedule, communication barrier and round trips of a run with `tc.tempered`."""
+        return tempering_of(self)
+
+    @property
+    def evidence(self) -> Evidence:
+        """log p(data) with its standard error, of a run with `tc.tempered`."""
+        return evidence_of(self.tempering)
+
     def summary(self) -> Summary:
         """Effective sample sizes, R-hat, acceptance, effective samples a second, and warnings."""
         return summarise(self)
@@ -251,7 +263,8 @@ class _Draws(Mapping[str, np.ndarray]):
 
     def __init__(self, recorded: Mapping[str, np.ndarray]):
         self._recorded = recorded
-        self._names = [n for n in recorded if n != "position" and not n.startswith(TALLY)]
+        # No functional's name has a slash; what the library itself keeps has.
+        self._names = [n for n in recorded if n != "position" and "/" not in n]
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._names:

@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from traceclass.kernels.base import Kernel, KernelFactory, as_kernel
+from traceclass.kernels.tempered import Tempered
 from traceclass.posterior import Posterior
-from traceclass.sampling.adaptation import MIN_WARMUP, MoveAdaptation
+from traceclass.sampling.adaptation import MIN_WARMUP
 from traceclass.sampling.chunk import Program
 from traceclass.sampling.devices import chain_mesh, default_group_size
 from traceclass.sampling.functionals import (
@@ -29,6 +30,7 @@ from traceclass.sampling.run import Run
 from traceclass.sampling.session import Session, traced
 from traceclass.sampling.store import Store, check_room, opened_for_writing
 from traceclass.sampling.until import Until
+from traceclass.sampling.warmup import adaptation_of
 from traceclass.validation import require_count
 
 # Draws of one call of the program live on the devices until it ends; the buffer is made anew for
@@ -115,6 +117,7 @@ def sample(
         num_samples=num_samples,
         position_every=position_every,
         num_moves=len(kernel.moves),
+        num_temperatures=kernel.num_temperatures if isinstance(kernel, Tempered) else 0,
     )
     # Running moments are a mean and a sum of squares a chain, however many draws there are.
     moment_bytes = 2 * num_chains * sum(s.size * s.dtype.itemsize for s in moment_shapes)
@@ -144,7 +147,9 @@ def sample(
                 group_size=group_size,
                 mesh=chain_mesh(num_chains // group_size),
             ),
-            adaptations=_adaptations(kernel, num_warmup, posterior) if adapted else {},
+            adaptation=adaptation_of(
+                kernel, num_warmup, posterior, sizes_are_given=not adapted
+            ),
             tuning=tuning,
             num_chains=num_chains,
             num_warmup=num_warmup,
@@ -241,6 +246,11 @@ def _check_steps(num_steps: int) -> None:
 
 def _is_adapted(kernel: Kernel, step_size: Any, num_warmup: int) -> bool:
     """Whether step sizes are to be found; fixed ones are checked by the kernel."""
+    if isinstance(kernel, Tempered) and kernel.schedule is None and num_warmup < MIN_WARMUP:
+        raise ValueError(
+            f"tempered needs num_warmup >= {MIN_WARMUP}, got {num_warmup}: the schedule is found "
+            "in warm-up. Use e.g. num_warmup=2000, or tc.tempered(..., schedule=(1, ..., 0))."
+        )
     if not isinstance(step_size, str):
         kernel.check_step_size(step_size)
         return False
@@ -258,14 +268,3 @@ def _is_adapted(kernel: Kernel, step_size: Any, num_warmup: int) -> bool:
             "size is found in warm-up. Use e.g. num_warmup=2000, or pass a number."
         )
     return True
-
-
-def _adaptations(
-    kernel: Kernel, num_warmup: int, posterior: Posterior
-) -> dict[int, MoveAdaptation]:
-    """One for each move with a step size, by the move's number."""
-    return {
-        number: MoveAdaptation(move, num_warmup, posterior)
-        for number, move in enumerate(kernel.moves)
-        if move.rule is not None
-    }

@@ -20,7 +20,7 @@ import numpy as np
 
 from traceclass.kernels.base import Kernel, Tuning
 from traceclass.posterior import Posterior
-from traceclass.sampling.adaptation import MIN_WARMUP, WINDOW, Annealing, MoveAdaptation
+from traceclass.sampling.adaptation import MIN_WARMUP, Annealing
 from traceclass.sampling.chunk import (
     MAX_START_TRIES,
     Chain,
@@ -37,6 +37,7 @@ from traceclass.sampling.progress import Progress, Status, ess_so_far
 from traceclass.sampling.run import TALLY, Run, leading_move
 from traceclass.sampling.store import Store
 from traceclass.sampling.until import Until
+from traceclass.sampling.warmup import Adaptation
 
 # Any fixed number sets the sampler's keys apart from key(seed) itself.
 _TAG = 0x7C1A55
@@ -47,7 +48,7 @@ _SECONDS_PER_LOOK = 1.0
 _SECONDS_BETWEEN_COMMITS = (1.0, 30.0)
 _MOST_SHARE_OF_COMMITS = 0.02
 _MOST_BYTES_BETWEEN_COMMITS = 64 * 2**20
-_ADAPTATION, _CHAINS = "adaptation", "chains"
+_ADAPTATION, _CHAINS = "adaptation/", "chains"
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -56,7 +57,7 @@ class Session:
 
     posterior: Posterior
     program: Program
-    adaptations: dict[int, MoveAdaptation]
+    adaptation: Adaptation
     tuning: list[Tuning]
     num_chains: int
     num_warmup: int
@@ -136,10 +137,7 @@ class Session:
         return {
             "moves": list(_names(self.moves)),
             "tunings": [{k: np.asarray(v).item() for k, v in t.items()} for t in self.tuning],
-            "targets": [
-                self.adaptations[number].target if number in self.adaptations else None
-                for number in range(len(self.moves))
-            ],
+            "targets": list(self.adaptation.targets),
             "num_chains": self.num_chains,
             "num_devices": self.program.mesh.size,
             "thin": self.thin,
@@ -174,7 +172,8 @@ class Session:
         levels = np.asarray(levels)
         _check_start(levels, np.asarray(finite), given=positions is not None)
         self.chains = self._spread(chains)
-        self.annealing = Annealing(float(levels.min()), self.num_warmup)
+        worst = float(levels.min()) if self.program.kernel.anneals else 0.0
+        self.annealing = Annealing(worst, self.num_warmup)
 
     def _at(self, positions: Any) -> tuple[Chain, Any, Any]:
         return start_at(self.program, self.target, self.traced_tuning, self.key_start, positions)
@@ -195,11 +194,8 @@ class Session:
         self.inverse_temperature = meta["inverse_temperature"]
         self.target = self.posterior.tempered(self.inverse_temperature)
         self.annealing = Annealing(meta["worst_start"], self.num_warmup)
-        for number, adaptation in self.adaptations.items():
-            prefix = f"{_ADAPTATION}/{number}/"
-            adaptation.remember(
-                {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
-            )
+        learnt = {n: a for n, a in arrays.items() if n.startswith(_ADAPTATION)}
+        self.adaptation.remember({n.removeprefix(_ADAPTATION): a for n, a in learnt.items()})
         self.chains = self._spread(self._chains_from(arrays))
 
     def _chains_from(self, arrays: Mapping[str, np.ndarray]) -> Chain:
@@ -231,9 +227,7 @@ class Session:
             _CHAINS + jax.tree_util.keystr(path): _plain(leaf)
             for path, leaf in jax.tree_util.tree_leaves_with_path(self.chains)
         }
-        for number, adaptation in self.adaptations.items():
-            for name, array in adaptation.memory().items():
-                state[f"{_ADAPTATION}/{number}/{name}"] = array
+        state |= {_ADAPTATION + name: array for name, array in self.adaptation.memory().items()}
         meta = {
             "description": self._description(),
             "warmup_done": self.warmup_done,
@@ -305,19 +299,15 @@ class Session:
             done = self.warmup_done
             if self.num_warmup >= MIN_WARMUP:
                 self._temper(self.annealing.inverse_temperature(done))
-            steps = min(WINDOW, self.num_warmup - done)
-            for number, adaptation in self.adaptations.items():
-                self.tuning[number], window = adaptation.window(done)
-                steps = min(steps, window)
+            self.tuning, window = self.adaptation.window(done, self.tuning)
+            steps = min(window, self.num_warmup - done)
             tally, _ = self.advance(done, 1, steps, keep=False)
             self.warmup_done = done = done + steps
             rates, tried = _rates(tally)
-            for number, adaptation in self.adaptations.items():
-                each = tried[number] / self.num_chains
-                adaptation.update(done, rates[number], each, self.chains.state.position)
+            each = tried / self.num_chains
+            self.adaptation.update(done, rates, each, self.chains.state.position)
             if done == self.num_warmup:
-                for number, adaptation in self.adaptations.items():
-                    self.tuning[number] = adaptation.settled()
+                self.tuning = self.adaptation.settled(self.tuning)
             self.seconds["warmup"] = seconds + time.monotonic() - began
             left = (time.monotonic() - began) * (self.num_warmup - done) / (done - first)
             self.show("warm-up", done, self.num_warmup, rates[self.lead], None, left)

@@ -1,0 +1,402 @@
+"""Non-reversible parallel tempering: replicas between the prior and the posterior, exchanged."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from traceclass.kernels.base import (
+    GradientState,
+    Kernel,
+    KernelFactory,
+    MetropolisInfo,
+    State,
+    Tuning,
+    as_kernel,
+    sampling_algorithm,
+    standard_normal,
+)
+from traceclass.kernels.composition import (
+    Composition,
+    CompositionInfo,
+    Part,
+    entry_key,
+    moves_of,
+)
+from traceclass.validation import require_count
+
+# Trajectories are short: what is far away is reached by way of the prior, and all temperatures
+# are computed together, so that the longest trajectory of any would be paid for by all.
+NUM_KICKS = 10
+# The hottest inverse temperature above zero that adaptation begins with.
+_FIRST_HOTTEST = 1e-3
+# Where a replica has been: not yet at the prior, last at the prior, last at the posterior.
+_NOWHERE, _AT_PRIOR, _AT_POSTERIOR = 0, 1, 2
+
+
+class TemperedState(NamedTuple):
+    """Replicas at all inverse temperatures, from the posterior (1) down to the prior (0).
+
+    `replicas` has their positions, log-likelihoods l and gradients, not multiplied by t; what the
+    state itself calls its position and log-likelihood are the posterior's. `labels` says which
+    replica stands at each temperature; `last_end` and `round_trips`, by label, which end it was at
+    last, and how often it has been at the posterior on a way from the prior and back.
+    """
+
+    replicas: Any
+    labels: Int[Array, " temperatures"]
+    last_end: Int[Array, " temperatures"]
+    round_trips: Int[Array, " temperatures"]
+    num_exchanges: Int[Array, ""]
+
+    @property
+    def position(self) -> Float[Array, "*chains z"]:
+        return self.replicas.position[..., 0, :]
+
+    @property
+    def log_likelihood(self) -> Float[Array, "*chains"]:
+        return self.replicas.log_likelihood[..., 0]
+
+    def recorded(self) -> dict[str, Array]:
+        """What is kept with every draw, besides position and log-likelihood."""
+        return {
+            "log_likelihood": self.replicas.log_likelihood,
+            "labels": self.labels,
+            "round_trips": self.round_trips,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Tempered(Kernel):
+    """A kernel at several temperatures; see `tempered`.
+
+    Its moves are those of the inner kernel at each temperature, the posterior's first, and then
+    the exchanges of neighbours, from the posterior's down; the prior is drawn from and needs no
+    move. What is tuned of an exchange is the hotter of its two inverse temperatures.
+    """
+
+    inner: Kernel | None = None
+    num_temperatures: int = 2
+    schedule: tuple[float, ...] | None = None
+    steps_per_swap: int = 1
+
+    @property
+    def name(self) -> str:
+        return "tempered"
+
+    @property
+    def kernel(self) -> Kernel:
+        assert self.inner is not None
+        return self.inner
+
+    @property
+    def moves(self) -> tuple[Kernel, ...]:
+        gaps = self.num_temperatures - 1
+        return (*self.kernel.moves * gaps, *(_SWAP,) * gaps)
+
+    @property
+    def is_composable(self) -> bool:
+        return False
+
+    @property
+    def anneals(self) -> bool:
+        return False
+
+    @property
+    def _reference_option(self) -> tuple[str, ...]:
+        """None: the inner kernel may have one."""
+        return ()
+
+    @property
+    def first_schedule(self) -> tuple[float, ...]:
+        """Inverse temperatures from 1 to 0 to begin with: those given, or a geometric sequence."""
+        if self.schedule is not None:
+            return self.schedule
+        return (*np.geomspace(1.0, _FIRST_HOTTEST, self.num_temperatures - 1).tolist(), 0.0)
+
+    def using(self, **options: Any) -> Kernel:
+        raise TypeError(
+            f"tempered has no options to fix, got {', '.join(options)}; fix them in the kernel "
+            "inside: tc.tempered(tc.hmc.using(num_kicks=20), ...)."
+        )
+
+    def tuning(self, step_size: Any) -> tuple[Tuning, ...]:
+        """Of a step size as the inner kernel takes it, for all temperatures or one for each.
+
+        One for each goes along the first axis, the posterior's first and without the prior.
+        """
+        gaps = self.num_temperatures - 1
+        num_sized = sum(move.rule is not None for move in self.kernel.moves)
+        own_axes = 1 if num_sized > 1 else 0
+        if num_sized == 0 or np.ndim(step_size) <= own_axes:
+            each = [step_size] * gaps
+        elif len(step_size) == gaps:
+            each = list(step_size)
+        else:
+            raise ValueError(
+                f"tempered with {self.num_temperatures} temperatures needs one step size, or "
+                f"{gaps}, one for each temperature but the prior's; got {len(step_size)}."
+            )
+        moves = [tuning for size in each for tuning in self.kernel.tuning(size)]
+        return (*moves, *({"inverse_temperature": t} for t in self.first_schedule[1:]))
+
+    @property
+    def first_step_size(self) -> Any:
+        return self.kernel.first_step_size
+
+    def check_step_size(self, step_size: Any) -> None:
+        self.tuning(step_size)
+
+    def assemble(self, posterior: Any, tuning: Sequence[Tuning]) -> Any:
+        if not hasattr(posterior, "tempered"):
+            raise TypeError(
+                f"tempered needs a tc.Posterior, whose likelihood it can raise to a power; got "
+                f"{type(posterior).__name__}."
+            )
+        gaps = self.num_temperatures - 1
+        num_moves = len(self.kernel.moves)
+        by_level = [
+            tuple(tuning[level * num_moves : (level + 1) * num_moves]) for level in range(gaps)
+        ]
+        hotter = [swap["inverse_temperature"] for swap in tuning[gaps * num_moves :]]
+        return _algorithm(
+            self.kernel,
+            posterior,
+            jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(x) for x in leaves]), *by_level),
+            jnp.stack([jnp.asarray(t, dtype=float) for t in (1.0, *hotter)]),
+            self.steps_per_swap,
+        )
+
+
+def _algorithm(
+    kernel: Kernel, posterior: Any, tuning: Any, t: Float[Array, " levels"], steps_per_swap: int
+) -> Any:
+    """The algorithm for inverse temperatures t_0 = 1 > ... > t_K = 0; `tuning` has a leading axis
+    over all but the last."""
+    at_posterior = jax.tree.map(lambda leaf: leaf[0], tuning)
+    raw = kernel.assemble(posterior, at_posterior)
+
+    def begun(position: Array, key: Any = None) -> Any:
+        """A replica at a position."""
+        state = raw.init(position, key)
+        return state if _is_ours(state) else State(position, posterior.log_likelihood(position))
+
+    def init(position: Float[Array, " z"], rng_key: Key[Array, ""] | None = None) -> TemperedState:
+        one = begun(position, rng_key)
+        labels = jnp.arange(t.size, dtype=jnp.int32)
+        return TemperedState(
+            jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (t.size, *leaf.shape)), one),
+            labels,
+            jnp.full_like(labels, _NOWHERE).at[-1].set(_AT_PRIOR),
+            jnp.zeros_like(labels),
+            jnp.zeros((), jnp.int32),
+        )
+
+    def explore(t: Array, tuning: Any, key: Array, replica: Any) -> tuple[Any, Any]:
+        """Steps of the kernel at one temperature, and their counts."""
+        target = posterior.tempered(t)
+        algorithm = kernel.assemble(target, tuning)
+        part = Part(algorithm, kernel.keeps_any_state)
+
+        def step(number: Array, carry: Any) -> Any:
+            state, counts = carry
+            state, info = algorithm.step(jax.random.fold_in(key, number), state)
+            return state, jax.tree.map(lambda old, new: old + new, counts, moves_of(info))
+
+        entered = part.entered(_times(t, replica), entry_key(key))
+        shapes = jax.eval_shape(lambda s: moves_of(algorithm.step(key, s)[1]), entered)
+        none = jax.tree.map(_zeros_to_count, shapes)
+        end, counts = jax.lax.fori_loop(0, steps_per_swap, step, (entered, none))
+        if _is_ours(end):
+            left = _times(1 / t, end)
+        else:
+            left = State(end.position, posterior.log_likelihood(end.position))
+        # There and back again is not the same in the last digit: who is rejected stays.
+        moved = (counts[0].is_accepted > 0).any()
+        return jax.tree.map(lambda new, old: jnp.where(moved, new, old), left, replica), counts
+
+    def from_prior(key: Array, like: Array) -> Any:
+        """An independent draw of the prior; where the likelihood fails it has l = -inf."""
+        state = begun(standard_normal(key, like), key)
+        level = jnp.where(_is_finite(state), state.log_likelihood, -jnp.inf)
+        return state._replace(log_likelihood=level)
+
+    def step(
+        rng_key: Key[Array, ""], state: TemperedState
+    ) -> tuple[TemperedState, CompositionInfo]:
+        key_explore, key_prior, key_swap = jax.random.split(rng_key, 3)
+        warm = jax.tree.map(lambda leaf: leaf[:-1], state.replicas)
+        keys = jax.random.split(key_explore, t.size - 1)
+        explored, (moves, tried) = jax.vmap(explore)(t[:-1], tuning, keys, warm)
+        fresh = from_prior(key_prior, state.position)
+        replicas = jax.tree.map(
+            lambda some, one: jnp.concatenate([some, one[None]]), explored, fresh
+        )
+        state, swaps, swapped = swap(key_swap, t, state._replace(replicas=replicas))
+        return state, _info(moves, tried, swaps, swapped)
+
+    return sampling_algorithm(init, step)
+
+
+def swap(
+    key: Key[Array, ""], t: Float[Array, " levels"], state: TemperedState
+) -> tuple[TemperedState, MetropolisInfo, Bool[Array, " gaps"]]:
+    r"""Exchange neighbours, the even pairs and the odd ones in turn.
+
+    Replicas at t_k and t_(k+1) change places with probability
+
+        min(1, exp((t_k - t_(k+1)) (l_(k+1) - l_k))),
+
+    in which the prior cancels. Alternating, and not choosing at random, makes the way of a replica
+    between prior and posterior nearly straight: as temperatures are added, the round trip rate goes
+    to a limit instead of to zero (Okabe et al. 2001; Syed et al., JRSS-B 2022). Returns the state,
+    what happened for each pair, and which pairs were tried.
+    """
+    levels = state.replicas.log_likelihood
+    gaps = jnp.arange(t.size - 1)
+    is_tried = gaps % 2 == state.num_exchanges % 2
+    log_ratio = (t[:-1] - t[1:]) * (levels[1:] - levels[:-1])
+    is_nonfinite = ~jnp.isfinite(levels[1:]) | jnp.isnan(log_ratio)
+    log_ratio = jnp.where(is_nonfinite, -jnp.inf, log_ratio)
+    threshold = -jax.random.exponential(key, gaps.shape, log_ratio.dtype)
+    is_accepted = is_tried & (threshold <= log_ratio)
+    # Level k gets what stood at k + 1, k - 1 or k.
+    no = jnp.zeros(1, bool)
+    down, up = jnp.append(is_accepted, no), jnp.append(no, is_accepted)
+    order = jnp.arange(t.size) + down - up
+    rate = jnp.where(is_tried, jnp.exp(jnp.minimum(log_ratio, 0.0)), 0.0)
+    exchanged = _travelled(
+        state._replace(
+            replicas=jax.tree.map(lambda leaf: leaf[order], state.replicas),
+            labels=state.labels[order],
+            num_exchanges=state.num_exchanges + 1,
+        )
+    )
+    return exchanged, MetropolisInfo(rate, is_accepted, is_nonfinite & is_tried), is_tried
+
+
+_SWAP = Kernel(swap)
+
+
+def _travelled(state: TemperedState) -> TemperedState:
+    """Note who is at an end, and whether this completes a round trip."""
+    at_posterior, at_prior = state.labels[0], state.labels[-1]
+    last_end = state.last_end
+    is_trip = last_end[at_prior] == _AT_POSTERIOR
+    arrived = jnp.where(last_end[at_posterior] == _NOWHERE, _NOWHERE, _AT_POSTERIOR)
+    last_end = last_end.at[at_posterior].set(arrived).at[at_prior].set(_AT_PRIOR)
+    round_trips = state.round_trips.at[at_prior].add(is_trip.astype(state.round_trips.dtype))
+    return state._replace(last_end=last_end, round_trips=round_trips)
+
+
+def _info(moves: MetropolisInfo, tried: Array, swaps: MetropolisInfo, swapped: Array) -> Any:
+    """Counts of all moves in the order of `Tempered.moves`; the acceptance of the posterior's."""
+
+    def joined(of_moves: Array, of_swaps: Array) -> Array:
+        return jnp.concatenate([of_moves.ravel(), of_swaps.astype(of_moves.dtype)])
+
+    rate = jnp.sum(moves.acceptance_rate[0]) / jnp.maximum(jnp.sum(tried[0]), 1)
+    return CompositionInfo(
+        rate,
+        (moves.is_accepted[0] > 0).any(),
+        (moves.is_nonfinite > 0).any(),
+        jax.tree.map(joined, moves, swaps),
+        joined(tried, swapped),
+    )
+
+
+def _zeros_to_count(like: Any) -> Array:
+    """Zeros to add to: truth values are counted."""
+    is_float = jnp.issubdtype(like.dtype, jnp.floating)
+    return jnp.zeros(like.shape, like.dtype if is_float else jnp.int32)
+
+
+def _is_ours(state: Any) -> bool:
+    return isinstance(state, (State, GradientState))
+
+
+def _times(t: Any, state: Any) -> Any:
+    """A state of l as one of t l."""
+    scaled = state._replace(log_likelihood=t * state.log_likelihood)
+    return scaled._replace(gradient=t * state.gradient) if hasattr(state, "gradient") else scaled
+
+
+def _is_finite(state: Any) -> Array:
+    return jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(state)]).all()
+
+
+def tempered(
+    kernel: KernelFactory,
+    *,
+    num_temperatures: int = 10,
+    schedule: Sequence[float] | None = None,
+    steps_per_swap: int = 1,
+) -> Tempered:
+    r"""`kernel` at `num_temperatures` powers of the likelihood, between prior and posterior.
+
+        mu_t(dz) = exp(t l(z)) N(0, I)(dz) / Z_t,   1 = t_0 > t_1 > ... > t_K = 0
+
+    One step: `steps_per_swap` steps of the kernel at each t > 0 with a step size of its own, an
+    independent draw at t = 0, where mu_0 is the prior, and an exchange of neighbours (`swap`). All
+    measures have densities with respect to the prior, so this is as well defined for functions as
+    the kernel itself. What the kernel cannot cross is gone around by way of the prior.
+
+    In `tc.sample` a chain is such a group of replicas. Warm-up moves the powers until all
+    neighbours are refused equally often; `schedule` fixes them instead, e.g. (1, 0.3, 0.1, 0).
+    `run.tempering` has the schedule, the communication barrier (the sum of these refusals: use about
+    twice as many temperatures) and the round trips; `run.evidence` the evidence. Inside, `tc.hmc`
+    has trajectories of 10 kicks unless `tc.hmc.using(num_kicks=...)` says otherwise. Chains are
+    spread over devices, the replicas of one are not.
+
+    >>> import traceclass as tc
+    >>> tc.tempered(tc.pcn, num_temperatures=3).first_schedule
+    (1.0, 0.001, 0.0)
+    """
+    inner = as_kernel(kernel)
+    if not inner.is_composable:
+        raise TypeError("tempered cannot be put inside tempered; ask for more temperatures.")
+    if schedule is not None:
+        schedule = _checked_schedule(schedule)
+        num_temperatures = len(schedule)
+    why = "It goes from the posterior to the prior, which are two."
+    return Tempered(
+        build=tempered,
+        thin=inner.thin,
+        inner=_with_short_trajectories(inner),
+        num_temperatures=require_count(num_temperatures, "num_temperatures", why, 2),
+        schedule=schedule,
+        steps_per_swap=require_count(steps_per_swap, "steps_per_swap", "Replicas have to move."),
+    )
+
+
+def _checked_schedule(schedule: Sequence[float]) -> tuple[float, ...]:
+    given = np.asarray(schedule, dtype=np.float64)
+    is_falling = given.ndim == 1 and given.size >= 2 and bool((np.diff(given) < 0).all())
+    if not (is_falling and given[0] == 1 and given[-1] == 0):
+        raise ValueError(
+            f"schedule must fall from 1 (the posterior) to 0 (the prior), got {schedule}. Use e.g. "
+            "(1, 0.3, 0.1, 0), or leave it out to have it found in warm-up."
+        )
+    return tuple(given.tolist())
+
+
+def _with_short_trajectories(kernel: Kernel) -> Kernel:
+    """Every kernel of trajectories with its number of kicks fixed."""
+    if isinstance(kernel, Composition):
+        parts = tuple(_with_short_trajectories(part) for part in kernel.parts)
+        return dataclasses.replace(kernel, parts=parts)
+    return kernel.using(num_kicks=NUM_KICKS) if kernel.tunes_kicks else kernel
+
+
+def largest_step_size(move: Kernel) -> float:
+    """Where adaptation ends: a trajectory makes at most a quarter turn, which forgets the prior."""
+    assert move.tuned_by is not None
+    num_kicks = dict(move.options).get("num_kicks", 1) if move.kicks is not None else 1
+    return min(move.tuned_by.largest, math.inf) / num_kicks

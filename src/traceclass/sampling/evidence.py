@@ -1,0 +1,89 @@
+"""The evidence of a model, log p(data), from all temperatures of one run."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from traceclass.sampling.tempering import Tempering
+
+
+class Evidence(NamedTuple):
+    """log Z = log p(data) by stepping stones and by thermodynamic integration.
+
+    Each with its standard error. The two are made of the same draws: that they agree says that the
+    schedule is fine enough, not that the replicas have mixed. If the likelihood leaves out
+    constants, so does this.
+    """
+
+    log_evidence: float
+    standard_error: float
+    thermodynamic: float
+    thermodynamic_error: float
+
+    def __str__(self) -> str:
+        return (
+            f"log-evidence {self.log_evidence:.3f} +- {self.standard_error:.3f} by stepping "
+            f"stones, {self.thermodynamic:.3f} +- {self.thermodynamic_error:.3f} by thermodynamic "
+            "integration"
+        )
+
+
+def evidence_of(tempering: Tempering) -> Evidence:
+    """Both estimates from the log-likelihoods at all temperatures."""
+    t = tempering.inverse_temperatures
+    levels = np.asarray(tempering.log_likelihood, dtype=np.float64)
+    return Evidence(*stepping_stones(t, levels), *thermodynamic_integral(t, levels))
+
+
+def stepping_stones(t: np.ndarray, levels: np.ndarray) -> tuple[float, float]:
+    r"""The product of the ratios of neighbours, each an expectation at the hotter one.
+
+        Z_{t_k} / Z_{t_(k+1)} = E_{t_(k+1)} exp((t_k - t_(k+1)) l)
+
+    The weights w_k are bounded where l is. The error is that of the mean of
+
+        psi = sum_k (w_k / mean w_k - 1),
+
+    one series for all temperatures, so what replicas carry from one to the other is in it, with the
+    autocorrelation. Reference: Xie et al., Syst. Biol. 2011.
+    """
+    exponents = (t[:-1] - t[1:]) * levels[..., 1:]
+    highest = exponents.max(axis=(0, 1))
+    weights = np.exp(exponents - highest)
+    means = weights.mean(axis=(0, 1))
+    psi = np.sum(weights / means - 1, axis=-1)
+    return float(np.sum(np.log(means) + highest)), _error_of_mean(psi)
+
+
+def thermodynamic_integral(t: np.ndarray, levels: np.ndarray) -> tuple[float, float]:
+    r"""log Z = int_0^1 E_t[l] dt, by the trapezoidal rule corrected for its curvature.
+
+        h/2 (m_k + m_(k+1)) - h^2/12 (v_k - v_(k+1)),   h = t_k - t_(k+1)
+
+    with the means m and the variances v of l, because d m / d t = v (Friel, Hurn & Wyse 2014). The
+    correction is of the size of what it leaves, squared in h; a tenth of it counts as an error,
+    beside that of the means. Where l is -inf at the prior the integral cannot be made so: NaN.
+    """
+    if not np.isfinite(levels).all():
+        return float("nan"), float("nan")
+    h = t[:-1] - t[1:]
+    mean, variance = levels.mean(axis=(0, 1)), levels.var(axis=(0, 1))
+    weights = (np.append(h, 0.0) + np.append(0.0, h)) / 2
+    correction = -(h**2) @ (variance[:-1] - variance[1:]) / 12
+    # The variances are estimates too, of the same draws: one series for the whole.
+    of_variance = -(np.append(h**2, 0.0) - np.append(0.0, h**2)) / 12
+    series = levels @ weights + (levels - mean) ** 2 @ of_variance
+    error = np.hypot(_error_of_mean(series), 0.1 * correction)
+    return float(mean @ weights + correction), float(error)
+
+
+def _error_of_mean(series: np.ndarray) -> float:
+    """Standard error of the mean of (chains, draws), by their effective sample size."""
+    from arviz_stats.base import array_stats
+
+    if np.ptp(series) == 0:
+        return 0.0
+    size = float(array_stats.ess(series, chain_axis=0, draw_axis=1, method="mean"))
+    return float(series.std(ddof=1) / np.sqrt(size))

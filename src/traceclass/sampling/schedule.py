@@ -1,0 +1,154 @@
+"""What warm-up finds for a tempered kernel: its schedule, and a step size a temperature."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+
+from traceclass.kernels.base import Tuning
+from traceclass.kernels.tempered import Tempered, largest_step_size
+from traceclass.sampling.adaptation import WINDOW, Memory
+
+# A new schedule after so many windows, and again when half as many more have passed: early ones
+# are from chains that have not arrived, and each is estimated from what came after the last.
+_FIRST_ROUND, _GROWTH = 2, 1.5
+# The share of warm-up in which the schedule moves; in the rest step sizes settle for it.
+_SHARE_OF_ROUNDS = 0.7
+# log(step size) moves by this times (acceptance rate - target), divided by (number of windows since
+# the last schedule)^0.6, a Robbins-Monro sequence.
+_GAIN, _DECAY = 1.0, 0.6
+# A pair that is never refused still keeps some distance.
+_LEAST_REJECTION = 1e-3
+
+
+def equalised(t: np.ndarray, rejections: np.ndarray) -> np.ndarray:
+    r"""Inverse temperatures between which replicas are refused equally often.
+
+    `t` falls from 1 to 0 and r_k = `rejections` of the pairs (t_k, t_(k+1)). The refusals add up to
+    the communication barrier, Lambda(t_k) = sum_{j >= k} r_j, which does not depend on where the
+    intermediate t stand (Syed et al. 2022); so new ones are where Lambda takes equally spaced
+    values. Between the old ones log(t + c) is interpolated as a monotone function of Lambda, with c
+    the hottest t above zero: geometric above c, linear below.
+    """
+    upward, refused = t[::-1], np.maximum(rejections[::-1], _LEAST_REJECTION)
+    barrier = np.concatenate([[0.0], np.cumsum(refused)])
+    c = upward[1]
+    wanted = np.linspace(0.0, barrier[-1], t.size)
+    found = np.exp(PchipInterpolator(barrier, np.log(upward + c))(wanted)) - c
+    found[0], found[-1] = 0.0, 1.0
+    return found[::-1]
+
+
+class TemperedAdaptation:
+    """The schedule in rounds, and between them all step sizes at once, as arrays.
+
+    Step sizes follow the temperatures when these move: log(step size) as a function of log(t).
+    """
+
+    def __init__(self, kernel: Tempered, num_warmup: int, *, sizes_are_given: bool):
+        moves = kernel.kernel.moves
+        self._num_moves = len(moves)
+        self._sized = [n for n, m in enumerate(moves) if m.rule is not None and not sizes_are_given]
+        rules = [moves[n].tuned_by for n in self._sized]
+        self._aims = np.array([rule.target for rule in rules if rule is not None], dtype=float)
+        self._largest = np.log([largest_step_size(moves[n]) for n in self._sized])
+        self._t = np.array(kernel.first_schedule)
+        first = np.log([rule.first for rule in rules if rule is not None])
+        gaps = kernel.num_temperatures - 1
+        self._log_sizes = np.tile(np.minimum(first, self._largest), (gaps, 1))
+        self._ends = set() if kernel.schedule is not None else _round_ends(num_warmup)
+        self._settles_after = int(_SHARE_OF_ROUNDS * num_warmup)
+        self._num_since = 0
+        self._averaged = np.zeros_like(self._log_sizes)
+        self._num_averaged = 0
+        # Refusals and trials of each pair since the last schedule.
+        self._refused, self._tried = np.zeros(gaps), np.zeros(gaps)
+
+    @property
+    def targets(self) -> list[float | None]:
+        """None where the step size ended at its largest."""
+        at_limit = self._final() >= self._largest - 1e-6
+        each: list[float | None] = [None] * self._num_moves
+        targets = []
+        for level in range(len(at_limit)):
+            of_level = list(each)
+            for column, number in enumerate(self._sized):
+                aim = float(self._aims[column])
+                of_level[number] = None if at_limit[level, column] else aim
+            targets.extend(of_level)
+        return [*targets, *[None] * len(at_limit)]
+
+    def window(self, done: int, tuning: list[Tuning]) -> tuple[list[Tuning], int]:
+        del done
+        return self._tuning(self._log_sizes, tuning), WINDOW
+
+    def update(self, done: int, rates: np.ndarray, tried: np.ndarray, positions: Any) -> None:
+        del positions
+        gaps = len(self._log_sizes)
+        of_moves = rates[: gaps * self._num_moves].reshape(gaps, self._num_moves)[:, self._sized]
+        self._num_since += 1
+        gain = _GAIN / self._num_since**_DECAY
+        self._log_sizes += gain * (of_moves - self._aims)
+        self._log_sizes = np.minimum(self._log_sizes, self._largest)
+        if done > self._settles_after:
+            self._averaged += self._log_sizes
+            self._num_averaged += 1
+        of_swaps, num_swaps = rates[gaps * self._num_moves :], tried[gaps * self._num_moves :]
+        self._refused += (1 - of_swaps) * num_swaps
+        self._tried += num_swaps
+        if done in self._ends:
+            self._next_round()
+
+    def _next_round(self) -> None:
+        old = np.log(self._t[:-1])
+        self._t = equalised(self._t, self._refused / np.maximum(self._tried, 1e-9))
+        new = np.log(self._t[:-1])
+        # np.interp wants rising knots; ours fall.
+        columns = [np.interp(-new, -old, column) for column in self._log_sizes.T]
+        self._log_sizes = np.stack(columns, axis=1) if columns else self._log_sizes
+        self._refused, self._tried = np.zeros_like(self._refused), np.zeros_like(self._tried)
+        self._num_since = 0
+
+    def settled(self, tuning: list[Tuning]) -> list[Tuning]:
+        return self._tuning(self._final(), tuning)
+
+    def _final(self) -> np.ndarray:
+        return self._averaged / self._num_averaged if self._num_averaged else self._log_sizes
+
+    def _tuning(self, log_sizes: np.ndarray, tuning: list[Tuning]) -> list[Tuning]:
+        gaps = len(log_sizes)
+        tuned = [dict(of_move) for of_move in tuning]
+        for level, row in enumerate(np.exp(log_sizes)):
+            for number, size in zip(self._sized, row.tolist(), strict=True):
+                tuned[level * self._num_moves + number]["step_size"] = size
+        for gap, hotter in enumerate(self._t[1:].tolist()):
+            tuned[gaps * self._num_moves + gap]["inverse_temperature"] = hotter
+        return tuned
+
+    def memory(self) -> Memory:
+        """All it has learnt; `remember` takes it back."""
+        return {
+            "schedule": self._t,
+            "log sizes": self._log_sizes,
+            "averaged": self._averaged,
+            "counts": np.array([self._num_since, self._num_averaged]),
+            "swaps": np.stack([self._refused, self._tried]),
+        }
+
+    def remember(self, memory: Memory) -> None:
+        self._t, self._log_sizes = memory["schedule"], memory["log sizes"]
+        self._averaged = memory["averaged"]
+        self._num_since, self._num_averaged = memory["counts"].tolist()
+        self._refused, self._tried = memory["swaps"]
+
+
+def _round_ends(num_warmup: int) -> set[int]:
+    """Steps after which there is a new schedule."""
+    ends, length, end = set(), float(_FIRST_ROUND), 0.0
+    while (end + length) * WINDOW <= _SHARE_OF_ROUNDS * num_warmup:
+        end += length
+        ends.add(round(end) * WINDOW)
+        length = max(_FIRST_ROUND, (_GROWTH - 1) * end)
+    return ends

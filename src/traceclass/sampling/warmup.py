@@ -1,0 +1,100 @@
+"""What a session asks of warm-up, for any kernel: every move by itself, or a kernel's own way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from traceclass.kernels.base import Kernel, Tuning
+from traceclass.kernels.tempered import Tempered
+from traceclass.posterior import Posterior
+from traceclass.sampling.adaptation import WINDOW, Memory, MoveAdaptation
+from traceclass.sampling.schedule import TemperedAdaptation
+
+
+class Adaptation(Protocol):
+    """Finds the tuning of all moves of a kernel, window by window."""
+
+    @property
+    def targets(self) -> Sequence[float | None]:
+        """The acceptance rate that each move aims at, if any."""
+        ...
+
+    def window(self, done: int, tuning: list[Tuning]) -> tuple[list[Tuning], int]:
+        """What to run with after `done` steps, and for how many at most."""
+        ...
+
+    def update(self, done: int, rates: np.ndarray, tried: np.ndarray, positions: Any) -> None:
+        """Learn from the window that ended after `done` steps.
+
+        `rates` and `tried` are each move's mean acceptance rate and how often a chain tried it.
+        """
+        ...
+
+    def settled(self, tuning: list[Tuning]) -> list[Tuning]:
+        """What to freeze."""
+        ...
+
+    def memory(self) -> Memory:
+        """All it has learnt, between two windows; `remember` takes it back."""
+        ...
+
+    def remember(self, memory: Memory) -> None: ...
+
+
+class Separately:
+    """Every move that has a step size adapts it by itself; the others keep what they have."""
+
+    def __init__(self, adaptations: dict[int, MoveAdaptation], num_moves: int):
+        self._adaptations = adaptations
+        self._num_moves = num_moves
+
+    @property
+    def targets(self) -> list[float | None]:
+        each = self._adaptations
+        return [each[n].target if n in each else None for n in range(self._num_moves)]
+
+    def window(self, done: int, tuning: list[Tuning]) -> tuple[list[Tuning], int]:
+        tuning, steps = list(tuning), WINDOW
+        for number, adaptation in self._adaptations.items():
+            tuning[number], longest = adaptation.window(done)
+            steps = min(steps, longest)
+        return tuning, steps
+
+    def update(self, done: int, rates: np.ndarray, tried: np.ndarray, positions: Any) -> None:
+        for number, adaptation in self._adaptations.items():
+            adaptation.update(done, rates[number], tried[number], positions)
+
+    def settled(self, tuning: list[Tuning]) -> list[Tuning]:
+        each = self._adaptations
+        return [each[n].settled() if n in each else kept for n, kept in enumerate(tuning)]
+
+    def memory(self) -> Memory:
+        return {
+            f"{number}/{name}": array
+            for number, adaptation in self._adaptations.items()
+            for name, array in adaptation.memory().items()
+        }
+
+    def remember(self, memory: Memory) -> None:
+        for number, adaptation in self._adaptations.items():
+            prefix = f"{number}/"
+            adaptation.remember(
+                {n.removeprefix(prefix): a for n, a in memory.items() if n.startswith(prefix)}
+            )
+
+
+def adaptation_of(
+    kernel: Kernel, num_warmup: int, posterior: Posterior, *, sizes_are_given: bool
+) -> Adaptation:
+    """How this kernel is tuned in a warm-up of so many steps."""
+    if isinstance(kernel, Tempered):
+        return TemperedAdaptation(kernel, num_warmup, sizes_are_given=sizes_are_given)
+    adapted = {
+        number: MoveAdaptation(move, num_warmup, posterior)
+        for number, move in enumerate(kernel.moves)
+        if move.rule is not None and not sizes_are_given
+    }
+    return Separately(adapted, len(kernel.moves))
