@@ -45,10 +45,11 @@ def laplace(
 
         m = argmax l(z) - |z|^2 / 2,   H = J' J,   J the Jacobian of (y - F(z)) / noise,
 
-    for likelihoods with Gaussian noise, which have `residuals`; for others H is the Hessian of -l
-    itself, and its negative eigenvalues are left out. The `rank` leading eigenvalues (in size,
-    where some are negative) and their vectors are found from products with random vectors, so H is
-    never formed. m is found from `start` (None: near the prior's mean) by L-BFGS and Newton steps.
+    for likelihoods with Gaussian noise, which have `residuals`; for others, and where the prior
+    infers the noise, H is the Hessian of -l itself, and its negative eigenvalues are left out. The
+    `rank` leading eigenvalues (in size, where some are negative) and their vectors are found from
+    products with random vectors, so H is never formed. m is found from `start` (None: near the
+    prior's mean) by L-BFGS and Newton steps.
 
     Use it as `tc.pcn.using(reference=tc.laplace(posterior))`, with `tc.hmc` and the others too. It
     is not an approximation of the posterior that is sampled from: kernels stay exact. It helps
@@ -192,7 +193,10 @@ def _hessian(posterior: Posterior) -> Callable[[Array, np.ndarray], np.ndarray]:
     def newton(m: Array, vector: Array) -> Array:
         return -jax.jvp(jax.grad(posterior.log_likelihood), (m,), (vector,))[1]
 
-    product = gauss_newton if hasattr(posterior.likelihood, "residuals") else newton
+    # A noise level that is inferred has a slope of its own, which the residuals do not hold.
+    infers_noise = posterior.prior.noise(jnp.zeros(posterior.prior.num_coordinates)) is not None
+    is_least_squares = hasattr(posterior.likelihood, "residuals") and not infers_noise
+    product = gauss_newton if is_least_squares else newton
 
     @jax.jit
     def compiled(m: Array, vectors: Array) -> Array:

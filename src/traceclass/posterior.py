@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from traceclass.likelihoods.base import PointLikelihood
+from traceclass.likelihoods.base import PointLikelihood, at_noise
 from traceclass.module import Module
 from traceclass.priors.base import Prior
 from traceclass.validation import require_shape
@@ -21,6 +21,7 @@ class Posterior(Module):
 
         l(z) = log p(data | v(x_1; z), ..., v(x_n; z)),   x_i the likelihood's points
 
+    A prior that infers the noise level of the data (`Hyper`) gives it to the likelihood too.
     Kernels that are exact for the prior need only `log_likelihood`; others (BlackJAX's) take
     `logdensity`, the density with respect to Lebesgue measure. `tempered(t)` is the measure with
     t l(z) in place of l(z), between the prior (t = 0) and the posterior (t = 1).
@@ -37,7 +38,7 @@ class Posterior(Module):
         self.values_of = prior.at(likelihood.points)
         self.inverse_temperature = None
         position = jax.ShapeDtypeStruct((prior.num_coordinates,), jnp.zeros(()).dtype)
-        shape = jax.eval_shape(lambda z: likelihood.log_prob(self.values_of(z)), position).shape
+        shape = jax.eval_shape(lambda z: self.log_prob(self.values_of(z), z), position).shape
         if shape != ():
             raise ValueError(
                 f"log_prob must return one number, got an array of shape {shape}. Sum over the "
@@ -47,8 +48,22 @@ class Posterior(Module):
     def log_likelihood(self, z: Float[Array, " z"]) -> Float[Array, ""]:
         """l(z), or t l(z) of a tempered posterior."""
         require_shape(z, (self.prior.num_coordinates,), "a position")
-        level = self.likelihood.log_prob(self.values_of(z))
+        level = self.log_prob(self.values_of(z), z)
         return level if self.inverse_temperature is None else self.inverse_temperature * level
+
+    def log_prob(self, values: Array, z: Float[Array, " z"]) -> Array:
+        """The likelihood of values at its points, at the noise level of z; never tempered."""
+        return at_noise(self.likelihood.log_prob, values, self.prior.noise(z))
+
+    def log_likelihood_each(self, z: Float[Array, " z"]) -> Array:
+        """The log-probability of each observation, e.g. for cross-validation; never tempered."""
+        require_shape(z, (self.prior.num_coordinates,), "a position")
+        if not hasattr(self.likelihood, "log_prob_each"):
+            raise ValueError(
+                f"{type(self.likelihood).__name__} has no log_prob_each(values), the "
+                "log-probability of each observation. Give it one, or use log_likelihood."
+            )
+        return at_noise(self.likelihood.log_prob_each, self.values_of(z), self.prior.noise(z))
 
     def tempered(self, inverse_temperature: Any) -> Posterior:
         """The posterior with its log-likelihood multiplied by `inverse_temperature`."""

@@ -70,14 +70,18 @@ class ActionChoice(Module):
             )
         self.saturation = saturation
 
-    def log_prob(self, values: Float[Array, " points"]) -> Float[Array, ""]:
-        return jnp.sum(self.log_prob_each(values))
+    def log_prob(self, values: Float[Array, " points"], *, noise: Any = None) -> Float[Array, ""]:
+        """log L(a | v), at another noise level if one is given."""
+        return jnp.sum(self.log_prob_each(values, noise=noise))
 
-    def log_prob_each(self, values: Float[Array, " points"]) -> Float[Array, " demonstrations"]:
+    def log_prob_each(
+        self, values: Float[Array, " points"], *, noise: Any = None
+    ) -> Float[Array, " demonstrations"]:
         """The log-probability of each demonstration."""
+        noise = self.noise if noise is None else noise
         require_shape(values, self.points.shape[:1], "values")
         saturated = self._saturate(values).reshape(self.num_actions, -1)
-        return log_choice_probability((saturated[0] - saturated[1:]) / self.noise)
+        return log_choice_probability((saturated[0] - saturated[1:]) / noise)
 
     def predict(self, values: Float[Array, " points"]) -> Int[Array, " demonstrations"]:
         """The actions without noise: argmax over the successors of each state."""

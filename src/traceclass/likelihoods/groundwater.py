@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from traceclass.likelihoods.darcy import PAPER_BOUNDARY, DarcyFlow, FlowBoundary
-from traceclass.likelihoods.regression import gaussian_log_prob
+from traceclass.likelihoods.regression import gaussian_log_prob, gaussian_log_prob_each
 from traceclass.module import Module
 from traceclass.validation import require_finite, require_positive
 
@@ -74,12 +74,24 @@ class GroundwaterFlow(Module):
         """The heads without noise."""
         return self._at_observations(self.flow.head(values))
 
-    def residuals(self, values: Float[Array, " nodes"]) -> Float[Array, " heads"]:
+    def residuals(
+        self, values: Float[Array, " nodes"], *, noise: Any = None
+    ) -> Float[Array, " heads"]:
         """(y - p(x)) / noise."""
-        return (self.observations - self.predict(values)) / self.noise
+        difference = self.observations - self.predict(values)
+        return difference / (self.noise if noise is None else noise)
 
-    def log_prob(self, values: Float[Array, " nodes"]) -> Float[Array, ""]:
-        return gaussian_log_prob(self.residuals(values), self.noise)
+    def log_prob(self, values: Float[Array, " nodes"], *, noise: Any = None) -> Float[Array, ""]:
+        """log p(y | u), at another noise level if one is given."""
+        noise = self.noise if noise is None else noise
+        return gaussian_log_prob(self.residuals(values, noise=noise), noise)
+
+    def log_prob_each(
+        self, values: Float[Array, " nodes"], *, noise: Any = None
+    ) -> Float[Array, " heads"]:
+        """The log-probability of each head."""
+        noise = self.noise if noise is None else noise
+        return gaussian_log_prob_each(self.residuals(values, noise=noise), noise)
 
 
 def _observed_at(flow: DarcyFlow, nodes: Any, points: Any) -> np.ndarray:

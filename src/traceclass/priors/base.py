@@ -5,8 +5,9 @@ from __future__ import annotations
 import abc
 import math
 import warnings
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -19,6 +20,10 @@ from jaxtyping import Array, Float, Key
 from traceclass.module import Module
 from traceclass.priors.inputs import Inputs, ScaleToBox
 from traceclass.validation import require_finite, require_shape
+
+# By name: numbers, or arrays of one number a layer. Those left out are the prior's own.
+Hyperparameters = Mapping[str, Any]
+ITS_OWN: Hyperparameters = MappingProxyType({})
 
 # What `evaluate` may hold at once besides its result.
 _MAX_BYTES = 256 * 2**20
@@ -44,6 +49,8 @@ class Prior(Module):
     inputs: eqx.AbstractVar[Inputs | None]
     # Whether points are read on [0, 1]^d unless `inputs` says otherwise.
     on_unit_cube: ClassVar[bool] = False
+    # What `rescaled` takes, and `Hyper` can infer.
+    hyperparameter_names: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod
     def blocks(self) -> tuple[tuple[int, ...], ...]:
@@ -52,6 +59,22 @@ class Prior(Module):
     @abc.abstractmethod
     def at(self, points: ArrayLike) -> Callable[[Array], Array]:
         """The map z -> (v(x_1), ..., v(x_n)), with all that does not depend on z precomputed."""
+
+    def rescaled(
+        self, values_of: Any, hyperparameters: Hyperparameters
+    ) -> Callable[[Array], Array]:
+        """The map that `at` made, with the standard deviations of these hyperparameters."""
+        if hyperparameters:
+            raise ValueError(
+                f"{type(self).__name__} has no hyperparameters to change, got "
+                f"{', '.join(hyperparameters)}."
+            )
+        return values_of
+
+    def noise(self, position: Float[Array, " z"]) -> Float[Array, ""] | None:
+        """The noise level at a position; None leaves it to the likelihood (see `Hyper`)."""
+        del position
+        return None
 
     @property
     def num_coordinates(self) -> int:

@@ -13,10 +13,10 @@ from jaxtyping import Array, Float
 from scipy.special import zeta
 
 from traceclass.module import Module
-from traceclass.priors.base import Prior
+from traceclass.priors.base import ITS_OWN, Hyperparameters, Prior
 from traceclass.priors.inputs import Inputs
 from traceclass.priors.product import ProductAtPoints
-from traceclass.priors.series import dirichlet_beta, unit_cube
+from traceclass.priors.series import dirichlet_beta, times_deviation, unit_cube
 from traceclass.validation import require_count, require_memory
 
 FULL = "full"
@@ -74,6 +74,7 @@ class FourierSeries(Prior):
     """
 
     on_unit_cube: ClassVar[bool] = True
+    hyperparameter_names: ClassVar[tuple[str, ...]] = ("alpha", "variance")
 
     num_inputs: int = eqx.field(static=True)
     max_frequency: int = eqx.field(static=True)
@@ -160,10 +161,12 @@ class FourierSeries(Prior):
             inputs=self.inputs,
         )
 
-    def parameters(self, z: Float[Array, " z"]) -> list[Array]:
+    def parameters(
+        self, z: Float[Array, " z"], hyperparameters: Hyperparameters = ITS_OWN
+    ) -> list[Array]:
         """The coefficients xi, block by block (see `blocks`)."""
         return [
-            piece * jnp.asarray(self._deviations(piece.ndim), dtype=float)
+            piece * jnp.asarray(self._deviations(piece.ndim, hyperparameters), dtype=float)
             for piece in self.split(z)
         ]
 
@@ -185,6 +188,20 @@ class FourierSeries(Prior):
         pair = jnp.asarray(self._deviations(2), dtype=float) if self.interaction == 2 else None
         single = jnp.asarray(self._deviations(1), dtype=float)
         return AnovaAtPoints(jnp.concatenate(factors, axis=1), single, pair, self.num_inputs)
+
+    def rescaled(
+        self, values_of: AnovaAtPoints | ProductAtPoints, hyperparameters: Hyperparameters
+    ) -> AnovaAtPoints | ProductAtPoints:
+        """`values_of` at these hyperparameters; `variance` multiplies every variance."""
+        if isinstance(values_of, ProductAtPoints):
+            full = self._deviations(self.num_inputs, hyperparameters)
+            return eqx.tree_at(lambda at: at.scale, values_of, full)
+        orders = (1,) if values_of.pair is None else (1, 2)
+        return eqx.tree_at(
+            lambda at: [at.single, at.pair][: len(orders)],
+            values_of,
+            [jnp.asarray(self._deviations(k, hyperparameters), dtype=float) for k in orders],
+        )
 
     def total_variance(self) -> float:
         """The trace of C with all frequencies; infinite if it does not converge."""
@@ -208,11 +225,12 @@ class FourierSeries(Prior):
         singles = {1: self.num_inputs}
         return singles | ({2: math.comb(self.num_inputs, 2)} if self.interaction == 2 else {})
 
-    def _deviations(self, order: int) -> np.ndarray:
+    def _deviations(self, order: int, hyperparameters: Hyperparameters = ITS_OWN) -> Any:
         """Standard deviations |k|^(-alpha/2) of a term of that order, sine and cosine alike."""
         k = np.repeat(np.arange(1, self.max_frequency + 1, dtype=np.float64), 2)
         squares = sum(np.ix_(*[k**2] * order))
-        return np.asarray(squares ** (-self.alpha / 4))
+        decay = np.asarray(squares) ** (-hyperparameters.get("alpha", self.alpha) / 4)
+        return times_deviation(decay, hyperparameters)
 
     def _waves(self, x: Float[Array, " n"]) -> Float[Array, "n K"]:
         angle = 2 * jnp.pi * jnp.arange(1, self.max_frequency + 1) * x[:, None]

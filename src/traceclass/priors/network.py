@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -17,7 +17,7 @@ from scipy.special import zeta
 
 from traceclass.module import Module
 from traceclass.priors.activations import Activation, activation_named
-from traceclass.priors.base import Prior
+from traceclass.priors.base import ITS_OWN, Hyperparameters, Prior
 from traceclass.priors.inputs import Inputs
 from traceclass.validation import per_layer, require_count, require_memory
 
@@ -61,6 +61,8 @@ class NetworkAtPoints(Module):
 
 class NetworkPrior(Prior):
     """What both network priors share; use `TraceClassNetwork` or `IidNetwork`."""
+
+    hyperparameter_names: ClassVar[tuple[str, ...]] = ("weight_variance", "bias_variance")
 
     num_inputs: int = eqx.field(static=True)
     num_features: int = eqx.field(static=True)
@@ -156,9 +158,11 @@ class NetworkPrior(Prior):
             "inputs": self.inputs,
         }
 
-    def parameters(self, z: Float[Array, " z"]) -> tuple[Layer, ...]:
+    def parameters(
+        self, z: Float[Array, " z"], hyperparameters: Hyperparameters = ITS_OWN
+    ) -> tuple[Layer, ...]:
         """Weights and biases of every layer: theta = C^(1/2) z."""
-        return tuple(_layers(jnp.asarray(z, dtype=float), self._scales()))
+        return tuple(_layers(jnp.asarray(z, dtype=float), self._scales(hyperparameters)))
 
     def from_parameters(self, theta: Sequence[Layer]) -> Float[Array, " z"]:
         """The position z whose parameters are `theta`: z = C^(-1/2) theta."""
@@ -181,29 +185,40 @@ class NetworkPrior(Prior):
         features = checked if self.inputs is None else self.inputs(checked)
         return NetworkAtPoints(features.T, self._scales(), self.activation)
 
+    def rescaled(
+        self, values_of: NetworkAtPoints, hyperparameters: Hyperparameters
+    ) -> NetworkAtPoints:
+        """`values_of` at these hyperparameters; a variance is one number, or one a layer."""
+        return eqx.tree_at(lambda at: at.scales, values_of, self._scales(hyperparameters))
+
     def _layer_sizes(self) -> list[tuple[int, int]]:
         return list(itertools.pairwise((self.num_features, *self.widths, 1)))
 
-    def _scales(self) -> tuple[LayerScale, ...]:
+    def _scales(self, hyperparameters: Hyperparameters = ITS_OWN) -> tuple[LayerScale, ...]:
         r"""Square roots of eq. prior_def; i and j count from one.
 
         Var W^(1)_ij = s_w^2 / i^alpha,   Var W^(l)_ij = s_w^2 / (i j)^alpha for l >= 2,
         Var B^(l)_i = s_b^2 / i^alpha. The inputs j of the first layer are not ordered, so the
-        prior treats them alike.
+        prior treats them alike. The prior's own numbers are taken to double precision first.
         """
+        alpha = hyperparameters.get("alpha", self.alpha)
+        own = {"weight_variance": self.weight_variance, "bias_variance": self.bias_variance}
+        deviations = [
+            _deviation_a_layer(hyperparameters.get(name, variances), len(variances))
+            for name, variances in own.items()
+        ]
         scales = []
-        variances = zip(self.weight_variance, self.bias_variance, strict=True)
-        for depth, ((into, out), (s2_w, s2_b)) in enumerate(
-            zip(self._layer_sizes(), variances, strict=True)
+        for depth, ((into, out), s_w, s_b) in enumerate(
+            zip(self._layer_sizes(), *deviations, strict=True)
         ):
-            decay_out = np.arange(1, out + 1, dtype=np.float64) ** (-self.alpha / 2)
-            decay_in = np.arange(1, into + 1, dtype=np.float64) ** (-self.alpha / 2)
+            decay_out = np.arange(1, out + 1, dtype=np.float64) ** (-alpha / 2)
+            decay_in = np.arange(1, into + 1, dtype=np.float64) ** (-alpha / 2)
             columns = np.ones(into) if depth == 0 else decay_in
             scales.append(
                 LayerScale(
-                    jnp.asarray(math.sqrt(s2_w) * decay_out, dtype=float),
+                    jnp.asarray(s_w * decay_out, dtype=float),
                     jnp.asarray(columns, dtype=float),
-                    jnp.asarray(math.sqrt(s2_b) * decay_out, dtype=float),
+                    jnp.asarray(s_b * decay_out, dtype=float),
                 )
             )
         return tuple(scales)
@@ -231,6 +246,8 @@ class TraceClassNetwork(NetworkPrior):
     >>> prior.evaluate(z, jax.numpy.zeros((5, 2))).shape
     (5,)
     """
+
+    hyperparameter_names: ClassVar[tuple[str, ...]] = ("alpha", "weight_variance", "bias_variance")
 
     def __init__(
         self,
@@ -288,6 +305,13 @@ class IidNetwork(NetworkPrior):
             activation=activation,
             inputs=inputs,
         )
+
+
+def _deviation_a_layer(variances: Any, num_layers: int) -> list[Any]:
+    """Square roots of one variance a layer: floats of a prior's own, otherwise in JAX."""
+    if isinstance(variances, tuple):
+        return [math.sqrt(variance) for variance in variances]
+    return list(jnp.sqrt(jnp.broadcast_to(jnp.asarray(variances, dtype=float), num_layers)))
 
 
 def _layers(z: Float[Array, " z"], scales: tuple[LayerScale, ...]) -> Iterator[Layer]:

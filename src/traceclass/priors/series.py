@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from scipy.special import zeta
 
 from traceclass.module import Module
-from traceclass.priors.base import Prior
+from traceclass.priors.base import ITS_OWN, Hyperparameters, Prior
 from traceclass.priors.inputs import Inputs, ScaleToBox
 from traceclass.priors.product import ProductAtPoints, ProductOnGrid, grid_sides
 from traceclass.validation import require_count, require_finite, require_memory, require_positive
@@ -24,12 +24,18 @@ Basis = Callable[[Array], Array]
 
 
 class BasisAtPoints(Module):
-    """z -> basis @ z for a basis matrix that already holds the standard deviations."""
+    """z -> basis @ z for a basis matrix that already holds the standard deviations.
+
+    `deviation`, if given, multiplies the values: not the basis, of which a batch of chains with a
+    deviation each would need a copy each.
+    """
 
     basis: Float[Array, "points z"]
+    deviation: Float[Array, ""] | None = None
 
     def __call__(self, z: Float[Array, " z"]) -> Float[Array, " points"]:
-        return self.basis @ z
+        values = self.basis @ z
+        return values if self.deviation is None else self.deviation * values
 
 
 class Series(Prior):
@@ -46,6 +52,8 @@ class Series(Prior):
     >>> sines.num_coordinates
     5
     """
+
+    hyperparameter_names: ClassVar[tuple[str, ...]] = ("variance",)
 
     basis: Basis
     eigenvalues: tuple[float, ...] = eqx.field(static=True)
@@ -112,9 +120,11 @@ class Series(Prior):
             )
         return longer
 
-    def parameters(self, z: Float[Array, " z"]) -> Float[Array, " z"]:
+    def parameters(
+        self, z: Float[Array, " z"], hyperparameters: Hyperparameters = ITS_OWN
+    ) -> Float[Array, " z"]:
         """The coefficients xi = lambda z."""
-        return z * jnp.sqrt(jnp.asarray(self.eigenvalues))
+        return times_deviation(z * jnp.sqrt(jnp.asarray(self.eigenvalues)), hyperparameters)
 
     def from_parameters(self, theta: ArrayLike) -> Float[Array, " z"]:
         """The position of coefficients xi."""
@@ -124,6 +134,10 @@ class Series(Prior):
         """z -> values at `points`; the basis matrix (n, K) is computed once, here."""
         basis = self.basis(_inputs(self.inputs, self.checked_points(points)))
         return BasisAtPoints(basis * jnp.sqrt(jnp.asarray(self.eigenvalues)))
+
+    def rescaled(self, values_of: BasisAtPoints, hyperparameters: Hyperparameters) -> BasisAtPoints:
+        """`values_of` at these hyperparameters; `variance` multiplies every eigenvalue."""
+        return BasisAtPoints(values_of.basis, times_deviation(jnp.ones(()), hyperparameters))
 
     def total_variance(self) -> float:
         """The trace of C: the sum of the eigenvalues."""
@@ -146,6 +160,7 @@ class CosineSeries(Prior):
     """
 
     on_unit_cube: ClassVar[bool] = True
+    hyperparameter_names: ClassVar[tuple[str, ...]] = ("exponent", "variance")
 
     num_modes: int = eqx.field(static=True)
     exponent: float = eqx.field(static=True)
@@ -183,9 +198,11 @@ class CosineSeries(Prior):
             )
         return CosineSeries(num_modes=num_modes, exponent=self.exponent, inputs=self.inputs)
 
-    def parameters(self, z: Float[Array, " z"]) -> Float[Array, "modes modes"]:
+    def parameters(
+        self, z: Float[Array, " z"], hyperparameters: Hyperparameters = ITS_OWN
+    ) -> Float[Array, "modes modes"]:
         """The coefficients xi_(i1, i2)."""
-        return jnp.asarray(self._deviations(), dtype=float) * self.split(z)[0]
+        return jnp.asarray(self._deviations(hyperparameters), dtype=float) * self.split(z)[0]
 
     def from_parameters(self, theta: ArrayLike) -> Float[Array, " z"]:
         """The position of coefficients xi (m, m)."""
@@ -203,6 +220,13 @@ class CosineSeries(Prior):
             self._cosines(jnp.asarray(x)), self._cosines(jnp.asarray(y)), scale, by_row
         )
 
+    def rescaled(
+        self, values_of: ProductAtPoints | ProductOnGrid, hyperparameters: Hyperparameters
+    ) -> ProductAtPoints | ProductOnGrid:
+        """`values_of` at these hyperparameters; `variance` multiplies every variance."""
+        scale = jnp.asarray(self._deviations(hyperparameters), dtype=float)
+        return eqx.tree_at(lambda at: at.scale, values_of, scale)
+
     def total_variance(self) -> float:
         r"""The trace of C: pi^(-2s) (2^s - 1) zeta(s) beta(s), s = exponent (beta: Dirichlet's).
 
@@ -216,9 +240,11 @@ class CosineSeries(Prior):
         kept = CosineSeries(num_modes=num_modes, exponent=self.exponent) if num_modes else None
         return self.total_variance() - (float(np.sum(kept._deviations() ** 2)) if kept else 0.0)
 
-    def _deviations(self) -> np.ndarray:
+    def _deviations(self, hyperparameters: Hyperparameters = ITS_OWN) -> Any:
         half = np.arange(1, self.num_modes + 1) - 0.5
-        return (math.pi**2 * (half[:, None] ** 2 + half**2)) ** (-self.exponent / 2)
+        exponent = hyperparameters.get("exponent", self.exponent)
+        decay = (math.pi**2 * (half[:, None] ** 2 + half**2)) ** (-exponent / 2)
+        return times_deviation(decay, hyperparameters)
 
     def _cosines(self, x: Float[Array, " n"]) -> Float[Array, "n modes"]:
         half = jnp.arange(1, self.num_modes + 1) - 0.5
@@ -228,6 +254,13 @@ class CosineSeries(Prior):
 def dirichlet_beta(s: float) -> float:
     r"""sum_n (-1)^n / (2n + 1)^s = 4^-s (zeta(s, 1/4) - zeta(s, 3/4)), for s > 1."""
     return float(4.0**-s * (zeta(s, 0.25) - zeta(s, 0.75)))
+
+
+def times_deviation(scale: Any, hyperparameters: Hyperparameters) -> Any:
+    """`scale` times sqrt(variance), if the hyperparameters hold a variance."""
+    if "variance" not in hyperparameters:
+        return scale
+    return jnp.sqrt(hyperparameters["variance"]) * scale
 
 
 def unit_cube(inputs: Inputs | None, points: Array) -> Array:
