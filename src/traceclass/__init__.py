@@ -38,12 +38,18 @@ from traceclass.priors import ShiftedLogNormal as ShiftedLogNormal
 from traceclass.priors import TraceClassNetwork as TraceClassNetwork
 from traceclass.priors import Uniform as Uniform
 from traceclass.priors import scale_to_box as scale_to_box
+from traceclass.sampling import Comparison as Comparison
+from traceclass.sampling import Evidence as Evidence
 from traceclass.sampling import Interrupted as Interrupted
 from traceclass.sampling import Run as Run
+from traceclass.sampling import SMCEvidence as SMCEvidence
 from traceclass.sampling import StoreError as StoreError
+from traceclass.sampling import Tempering as Tempering
 from traceclass.sampling import Until as Until
+from traceclass.sampling import compare as compare
 from traceclass.sampling import open_run as open_run
 from traceclass.sampling import sample as sample
+from traceclass.sampling import smc_evidence as smc_evidence
 from traceclass.sampling import use_cpu_devices as use_cpu_devices
 
 __version__ = "0.1.0"

@@ -1,0 +1,208 @@
+"""Several models of the same data side by side: evidence, held-out data, cross-validation."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from scipy.special import logsumexp
+
+from traceclass.posterior import Posterior
+from traceclass.sampling.chunk import TEMPERING
+from traceclass.sampling.run import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Draws that are looked at, at most, spread evenly: pointwise log-probabilities are kept in memory.
+_MOST_DRAWS = 4_000
+# Pareto k above which an observation is too influential for importance sampling to leave it out
+# (Vehtari, Gelman & Gabry 2017).
+LARGEST_PARETO_K = 0.7
+
+
+class Score(NamedTuple):
+    """An estimate with its standard error; NaN where it could not be made."""
+
+    value: float
+    error: float
+
+
+_UNKNOWN = Score(float("nan"), float("nan"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """What is known of one model: see `compare`."""
+
+    name: str
+    log_evidence: Score = _UNKNOWN
+    held_out: Score = _UNKNOWN
+    elpd_loo: Score = _UNKNOWN
+    num_influential: int = 0
+    notes: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Models, the best first; printing it shows the table. See `compare`."""
+
+    models: tuple[Model, ...]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row a model: scores, their errors, and the probability among these models.
+
+        `probability` is that of the model given the data if all were equally likely before, and
+        the evidence of all is known.
+        """
+        import pandas as pd
+
+        levels = np.array([model.log_evidence.value for model in self.models])
+        rows = {
+            model.name: {
+                "log_evidence": model.log_evidence.value,
+                "evidence_error": model.log_evidence.error,
+                "probability": probability,
+                "held_out": model.held_out.value,
+                "held_out_error": model.held_out.error,
+                "elpd_loo": model.elpd_loo.value,
+                "elpd_loo_error": model.elpd_loo.error,
+                "influential": model.num_influential,
+            }
+            for model, probability in zip(
+                self.models, np.exp(levels - logsumexp(levels)), strict=True
+            )
+        }
+        return pd.DataFrame.from_dict(rows, orient="index")
+
+    def __str__(self) -> str:
+        width = max(5, *(len(model.name) for model in self.models))
+        lines = [f"{'model':{width}}  {'log-evidence':>18}  {'held out':>15}  {'LOO':>18}"]
+        lines += [
+            f"{model.name:{width}}  {_words(model.log_evidence, 2):>18}  "
+            f"{_words(model.held_out, 4):>15}  {_words(model.elpd_loo, 2):>18}"
+            for model in self.models
+        ]
+        lines += [f"note: {model.name}: {note}" for model in self.models for note in model.notes]
+        return "\n".join(lines)
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draw the scores that are known, with their standard errors, to a PNG file."""
+        # Imported when asked for, because it brings matplotlib.
+        from traceclass.report.comparison import draw_comparison
+
+        draw_comparison(self, Path(path))
+
+
+def _words(score: Score, digits: int) -> str:
+    if not np.isfinite(score.value):
+        return "-"
+    return f"{score.value:.{digits}f} +- {score.error:.{digits}f}"
+
+
+def compare(runs: Mapping[str, Run], *, held_out: Any = None) -> Comparison:
+    r"""Models of the same data, by what their runs know, the best first.
+
+    - log-evidence, log p(y), of runs with `tc.tempered` (`run.evidence`);
+    - held out: the mean over observations y* of log (1/S) sum_s p(y* | z_s), with the standard
+      error of that mean over observations. `held_out` is a likelihood of other data, e.g.
+      `tc.GaussianRegression(x_test, y_test, noise=...)`, or one for each name; a noise level that
+      the prior infers takes the place of its own;
+    - LOO: the expected log predictive density of leave-one-out cross-validation by Pareto-smoothed
+      importance sampling (ArviZ's), where the likelihood has `log_prob_each`. Observations with a
+      Pareto k above 0.7 are counted as `influential`, and make it unreliable.
+
+    Runs need their posterior and stored positions for the last two. They are ordered by evidence if
+    all have one, else by the held-out score, else by LOO. Evidence and the others answer different
+    questions: how probable the model made the data beforehand, and how well it predicts after.
+    """
+    if not runs:
+        raise ValueError("compare needs at least one run, got none.")
+    models = [_model(name, run, _held_out_of(held_out, name)) for name, run in runs.items()]
+    for score in ("log_evidence", "held_out", "elpd_loo"):
+        values = [getattr(model, score).value for model in models]
+        if np.isfinite(values).all():
+            order = np.argsort(values, kind="stable")[::-1]
+            return Comparison(tuple(models[i] for i in order))
+    return Comparison(tuple(models))
+
+
+def _held_out_of(held_out: Any, name: str) -> Any:
+    if not isinstance(held_out, Mapping):
+        return held_out
+    if name not in held_out:
+        raise ValueError(
+            f"held_out has no data for {name!r}; it has {', '.join(map(repr, held_out))}."
+        )
+    return held_out[name]
+
+
+def _model(name: str, run: Run, held_out: Any) -> Model:
+    notes = []
+    evidence = _UNKNOWN
+    if TEMPERING + "labels" in run.recorded:
+        found = run.evidence
+        evidence = Score(found.log_evidence, found.standard_error)
+    else:
+        notes.append("no evidence, because it was sampled without tc.tempered.")
+    posterior, positions = run.posterior, run.positions
+    if posterior is None or positions is None:
+        what = "posterior (pass it to open_run)" if posterior is None else "stored positions"
+        notes.append(f"no scores but the evidence, because the run is without its {what}.")
+        return Model(name, evidence, notes=tuple(notes))
+    every = -(-positions.shape[0] * positions.shape[1] // _MOST_DRAWS)
+    few = jnp.asarray(positions[:, ::every])
+    predicted = _UNKNOWN if held_out is None else _predicted(posterior, held_out, few)
+    loo, num_influential = _UNKNOWN, 0
+    if hasattr(posterior.likelihood, "log_prob_each"):
+        loo, num_influential = _leave_one_out(posterior, few)
+        if num_influential:
+            notes.append(f"LOO has {num_influential} observations with Pareto k above 0.7.")
+    else:
+        notes.append("no LOO, because the likelihood has no log_prob_each.")
+    return Model(name, evidence, predicted, loo, num_influential, tuple(notes))
+
+
+def _predicted(posterior: Posterior, held_out: Any, positions: Array) -> Score:
+    if not hasattr(held_out, "log_prob_each"):
+        raise TypeError(
+            "held_out must be a likelihood with log_prob_each(values), such as "
+            f"tc.GaussianRegression(x_test, y_test, noise=...); got {type(held_out).__name__}."
+        )
+    fresh = Posterior(posterior.prior, held_out)
+    each = np.asarray(_each(fresh, positions.reshape(-1, positions.shape[-1])), dtype=np.float64)
+    by_observation = logsumexp(each, axis=0) - np.log(len(each))
+    error = by_observation.std(ddof=1) / np.sqrt(by_observation.size)
+    return Score(float(by_observation.mean()), float(error))
+
+
+def _leave_one_out(posterior: Posterior, positions: Array) -> tuple[Score, int]:
+    import arviz_base
+    import arviz_stats
+
+    flat = positions.reshape(-1, positions.shape[-1])
+    each = np.asarray(_each(posterior, flat), dtype=np.float64)
+    each = each.reshape(*positions.shape[:2], -1)
+    with warnings.catch_warnings():
+        # Of influential observations, which are counted, and of more chains than draws.
+        warnings.simplefilter("ignore")
+        tree = arviz_base.from_dict({"posterior": {"y": each}, "log_likelihood": {"y": each}})
+        found = arviz_stats.loo(tree, pointwise=True)
+    influential = int((np.asarray(found.pareto_k) > LARGEST_PARETO_K).sum())
+    return Score(float(found.elpd), float(found.se)), influential
+
+
+@eqx.filter_jit
+def _each(posterior: Posterior, positions: Array) -> Array:
+    """Log-probabilities of all observations at each position, (draws, observations)."""
+    return jax.lax.map(posterior.log_likelihood_each, positions, batch_size=32)
