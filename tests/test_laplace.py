@@ -12,6 +12,7 @@ from linear import linear_gaussian
 import traceclass as tc
 from traceclass.kernels.base import GradientState, State
 from traceclass.kernels.reference import _InCoordinates
+from traceclass.laplace import _hessian
 
 
 def covariance_of(reference: tc.Reference) -> np.ndarray:
@@ -71,6 +72,16 @@ def test_the_leading_eigenvalues_are_those_of_the_whole_hessian(likelihood, x64)
     assert kept == 12 or expected[kept] <= 0.0101
     vectors = np.asarray(reference.vectors)
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(kept), atol=1e-10)
+
+
+def test_where_the_noise_is_inferred_the_hessian_holds_its_slopes(x64):
+    prior = tc.TraceClassNetwork(num_inputs=1, widths=(2,))
+    hyper = tc.Hyper(prior, noise=tc.LogNormal(median=0.1, sigma=0.5))
+    x = np.linspace(0, 1, 4)[:, None]
+    posterior = tc.Posterior(hyper, tc.GaussianRegression(x, np.sin(5 * x[:, 0]), noise=0.3))
+    z = hyper.sample(jax.random.key(0))
+    expected = -jax.jit(jax.hessian(lambda z: posterior.log_likelihood(z)))(z)
+    np.testing.assert_allclose(_hessian(posterior)(z, np.eye(len(z))), expected, rtol=1e-8)
 
 
 def test_a_tempered_posterior_has_its_own_reference(x64):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import traceclass as tc
+from traceclass.module import Module
+from traceclass.sampling.adaptation import values_and_level
 
 
 def problem() -> tc.Posterior:
@@ -56,6 +59,57 @@ def test_positions_of_another_length_are_refused():
         posterior.log_likelihood(jnp.zeros(54))
     with pytest.raises(ValueError, match=r"positions must have shape \(53,\), got \(106,\)"):
         posterior.prior.evaluate(jnp.zeros(106), jnp.zeros((2, 1)))
+
+
+def noisy(likelihood) -> tc.Posterior:
+    prior = tc.TraceClassNetwork(num_inputs=1, widths=(6, 5))
+    return tc.Posterior(tc.Hyper(prior, noise=tc.LogNormal(median=0.2, sigma=0.5)), likelihood)
+
+
+def test_the_noise_of_the_prior_reaches_the_likelihood():
+    posterior = noisy(problem().likelihood)
+    z = posterior.prior.sample(jax.random.key(0))
+    noise = 0.2 * jnp.exp(0.5 * z[0])
+    expected = posterior.likelihood.log_prob(posterior.values_of(z), noise=noise)
+    np.testing.assert_allclose(posterior.log_likelihood(z), expected, rtol=1e-6)
+    np.testing.assert_allclose(posterior.tempered(0.5).log_likelihood(z), expected / 2, rtol=1e-6)
+    each = posterior.tempered(0.5).log_likelihood_each(z)
+    assert each.shape == (5,)
+    np.testing.assert_allclose(jnp.sum(each), expected, rtol=1e-5)
+
+
+def test_the_level_that_warm_up_sees_has_the_noise_of_the_prior():
+    posterior = noisy(problem().likelihood)
+    z = posterior.prior.sample(jax.random.key(0), (3,))
+    levels = values_and_level(posterior, z)[:, -1]
+    np.testing.assert_allclose(levels, jax.vmap(posterior.log_likelihood)(z), rtol=1e-5)
+
+
+def test_each_observation_has_its_log_probability():
+    posterior = problem()
+    z = posterior.prior.sample(jax.random.key(0))
+    each = posterior.log_likelihood_each(z)
+    np.testing.assert_allclose(jnp.sum(each), posterior.log_likelihood(z), rtol=1e-5)
+    without = eqx.tree_at(lambda p: p.likelihood, posterior, Flat(posterior.likelihood.points))
+    with pytest.raises(ValueError, match="Flat has no log_prob_each"):
+        without.log_likelihood_each(z)
+
+
+class Flat(Module):
+    """A likelihood of one's own class, with the least it needs."""
+
+    points: jax.Array
+
+    def log_prob(self, values):
+        return 0 * jnp.sum(values)
+
+
+def test_a_likelihood_that_takes_no_noise_is_refused():
+    x = np.zeros((2, 1))
+    with pytest.raises(ValueError, match=r"infers the noise level, but .*log_prob takes none"):
+        noisy(Flat(jnp.asarray(x)))
+    with pytest.raises(ValueError, match=r"infers the noise level, but .*lambda.* takes none"):
+        noisy(tc.Likelihood(x, lambda v: -jnp.sum(v**2)))
 
 
 def test_a_likelihood_of_many_numbers_is_refused():

@@ -49,6 +49,16 @@ def test_log_prob_is_the_frequency_of_choices():
         assert probability == pytest.approx(frequency, abs=5 * np.sqrt(0.25 / n))
 
 
+def test_another_noise_is_that_of_another_likelihood():
+    values = jnp.asarray(RNG.normal(size=24), dtype=float)
+    for noise in (0.1, 2.0):
+        expected = likelihood(noise=noise).log_prob_each(values)
+        each = likelihood().log_prob_each(values, noise=jnp.asarray(noise))
+        np.testing.assert_allclose(each, expected, rtol=1e-5)
+        level = likelihood().log_prob(values, noise=jnp.asarray(noise))
+        np.testing.assert_allclose(level, jnp.sum(expected), rtol=1e-5)
+
+
 def test_by_action_and_predict_use_the_users_order():
     like = likelihood()
     table = RNG.normal(size=(6, 4)).astype("f4")

@@ -29,6 +29,18 @@ def test_the_log_probability_is_that_of_gaussian_noise():
     )
 
 
+def test_another_noise_is_that_of_the_density():
+    flow = likelihood()
+    u = jax.random.normal(jax.random.key(0), (25,))
+    for noise in (0.05, 0.2):
+        expected = norm.logpdf([0.5, 0.6, 0.4, 0.7], flow.predict(u), noise)
+        each = flow.log_prob_each(u, noise=jnp.asarray(noise))
+        np.testing.assert_allclose(each, expected, rtol=1e-4)
+        level = flow.log_prob(u, noise=jnp.asarray(noise))
+        assert float(level) == pytest.approx(expected.sum(), rel=1e-4)
+    np.testing.assert_allclose(jnp.sum(flow.log_prob_each(u)), flow.log_prob(u), rtol=1e-5)
+
+
 def test_nodes_and_points_are_the_same_places():
     u = jax.random.normal(jax.random.key(0), (25,))
     by_nodes = likelihood().predict(u)
