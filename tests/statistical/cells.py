@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from joint import LIKELIHOODS, Joint, priors
+from joint import LIKELIHOODS, Joint, hyper_priors, priors
 
 import traceclass as tc
 from traceclass.kernels.base import Kernel
@@ -90,7 +90,8 @@ class Cell(NamedTuple):
         return setting.for_series if self.prior == "Fourier" else setting.step_size
 
     def joint(self) -> Joint:
-        return LIKELIHOODS[self.likelihood](priors()[self.prior])
+        prior = (priors() | hyper_priors())[self.prior]
+        return LIKELIHOODS[self.likelihood](prior)
 
     def __str__(self) -> str:
         return " / ".join(self)
@@ -104,4 +105,12 @@ CELLS = [
     if prior != "Fourier" or setting.for_series is not None
     # A solve is dear, and what a kernel does with it is not new: the smooth prior alone.
     if likelihood != "groundwater" or prior == "Fourier"
+] + [
+    # What a kernel does with hyperparameters is not new either: one without slopes, one with.
+    Cell(kernel, prior, likelihood)
+    for kernel in ("pcn", "hmc")
+    for prior in hyper_priors()
+    for likelihood in ("regression", "action choice")
+    # The choices are drawn at a noise that is fixed.
+    if prior != "noise" or likelihood == "regression"
 ]

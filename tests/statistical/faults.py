@@ -21,6 +21,7 @@ from joint import Joint, half_space, priors
 
 import traceclass as tc
 from traceclass.kernels.base import GradientState, MetropolisInfo, State
+from traceclass.module import Module
 
 
 def module(name: str) -> ModuleType:
@@ -230,6 +231,48 @@ def variance_index_off_by_one(posterior: tc.Posterior) -> tc.Posterior:
     return eqx.tree_at(lambda p: p.values_of.scales, posterior, (scales[0], wrong, *scales[2:]))
 
 
+class AlphaDoubled(Module):
+    """Values of a network whose alpha, inferred, enters the deviations without its half."""
+
+    right: Any
+
+    def __call__(self, position):
+        hyper = self.right.hyper
+        numbers, z = hyper.parts(position)
+        wrong = {**numbers, "alpha": 2 * numbers["alpha"]}
+        return hyper.prior.rescaled(self.right.values_of, wrong)(z)
+
+
+def alpha_doubled(posterior: tc.Posterior) -> tc.Posterior:
+    return eqx.tree_at(lambda p: p.values_of, posterior, AlphaDoubled(posterior.values_of))
+
+
+class WithoutConstant(Module):
+    """A regression whose -n log(noise) is left out, as if the noise were not inferred."""
+
+    right: Any
+
+    def log_prob(self, values, *, noise):
+        return self.right.log_prob(values, noise=noise) + values.size * jnp.log(noise)
+
+
+def without_constant(posterior: tc.Posterior) -> tc.Posterior:
+    return eqx.tree_at(lambda p: p.likelihood, posterior, WithoutConstant(posterior.likelihood))
+
+
+class WithoutTails(Module):
+    """Values of the Gaussian prior where the tails are Student's."""
+
+    right: Any
+
+    def __call__(self, position):
+        return self.right.values_of(position)
+
+
+def without_tails(posterior: tc.Posterior) -> tc.Posterior:
+    return eqx.tree_at(lambda p: p.values_of, posterior, WithoutTails(posterior.values_of))
+
+
 def slice_too_low(right):
     """Elliptical slice sampling under a height that is drawn twice as low as it should be."""
 
@@ -379,6 +422,15 @@ FAULTS = {
         replace_method(
             "reference", "Reference", "_power", lambda _: lambda *arguments: arguments[-1]
         ),
+    ),
+    "hyperparameters: alpha without its half": Fault(
+        Cell("hmc", "hyper tcNN", "regression"), change=with_posterior(alpha_doubled)
+    ),
+    "hyperparameters: n log(noise) left out": Fault(
+        Cell("hmc", "noise", "regression"), change=with_posterior(without_constant)
+    ),
+    "hyperparameters: tails left out": Fault(
+        Cell("pcn", "student tcNN", "regression"), change=with_posterior(without_tails)
     ),
     "variance index off by one": Fault(
         Cell("hmc", "tcNN", "regression"), change=with_posterior(variance_index_off_by_one)

@@ -39,13 +39,28 @@ def priors() -> dict[str, tc.Prior]:
     }
 
 
+def hyper_priors() -> dict[str, tc.Prior]:
+    """The trace-class network with numbers of its own inferred, and with heavier tails."""
+    network = priors()["tcNN"]
+    alpha = tc.ShiftedLogNormal(low=1.0, median=1.5, sigma=0.5)
+    variance = tc.LogNormal(median=4.0, sigma=0.4)
+    noise = tc.LogNormal(median=0.7, sigma=0.5)
+    return {
+        "hyper tcNN": tc.Hyper(network, alpha=alpha, weight_variance=variance),
+        "student tcNN": tc.Hyper(network, tails="student", df=4.0),
+        "noise": tc.Hyper(network, alpha=alpha, weight_variance=variance, noise=noise),
+    }
+
+
 def regression(prior: tc.Prior, noise: float = 1.0) -> Joint:
     """y_t = v(x_t) + noise."""
     likelihood = tc.GaussianRegression(POINTS, np.zeros(NUM_POINTS), noise=noise)
     posterior = tc.Posterior(prior, likelihood)
 
     def of_data(key, z):
-        y = posterior.values_of(z) + noise * jax.random.normal(key, (NUM_POINTS,))
+        inferred = prior.noise(z)
+        deviation = noise if inferred is None else inferred
+        y = posterior.values_of(z) + deviation * jax.random.normal(key, (NUM_POINTS,))
         return eqx.tree_at(lambda p: p.likelihood.observations, posterior, y)
 
     return Joint(prior, of_data)

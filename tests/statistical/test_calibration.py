@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from faults import without_constant
 from scipy.stats import chisquare
 
 import traceclass as tc
@@ -19,6 +20,8 @@ NUM_DATA_SETS = 128
 NUM_RANKED = 31
 BINS = 8
 POINTS = np.linspace(0.05, 0.95, 10)[:, None]
+NUM_HIERARCHIES = 200
+NUM_CHAINS = 4
 
 
 def ranks(kernel, noise_told: float = 1.0, **settings) -> dict[str, np.ndarray]:
@@ -84,3 +87,90 @@ def test_a_wrong_noise_is_not(count_as):
     """Told a noise that is 30 % too small, the run is too sure of itself."""
     count_as("seeded faults caught")
     assert smallest_p_value(ranks(tc.hmc, noise_told=0.7, thin=10)) < 1e-4
+
+
+def hierarchical_ranks(
+    change=lambda posterior: posterior, *, num_warmup: int = 600, thin: int = 50
+) -> dict[str, np.ndarray]:
+    """Ranks of alpha, of the weights' variance and of the noise, all inferred with the function.
+
+    Every simulation has its own hyperparameters, data, chains and step sizes, in one program.
+    `change` is what the chains are told of a posterior that is not so.
+    """
+    hyper = tc.Hyper(
+        tc.TraceClassNetwork(num_inputs=1, widths=(6, 5), bias_variance=2.0),
+        alpha=tc.ShiftedLogNormal(low=1.0, median=1.5, sigma=0.5),
+        weight_variance=tc.LogNormal(median=4.0, sigma=0.5),
+        noise=tc.LogNormal(median=0.3, sigma=0.5),
+    )
+    likelihood = tc.GaussianRegression(POINTS, np.zeros(len(POINTS)), noise=1.0)
+    posterior = tc.Posterior(hyper, likelihood)
+
+    def simulation(key):
+        key_z, key_y, key_starts, key_chains = jax.random.split(key, 4)
+        z = hyper.sample(key_z)
+        errors = hyper.noise(z) * jax.random.normal(key_y, (len(POINTS),))
+        y = posterior.values_of(z) + errors
+        told = change(eqx.tree_at(lambda p: p.likelihood.observations, posterior, y))
+        starts = hyper.sample(key_starts, (NUM_CHAINS,))
+        draws = jax.vmap(lambda key, start: chain(told, key, start, num_warmup, thin))(
+            jax.random.split(key_chains, NUM_CHAINS), starts
+        )
+        functionals = jax.vmap(lambda z: _of_hierarchy(told, hyper, z))
+        of_draws = functionals(draws.reshape(-1, z.size)[:NUM_RANKED])
+        of_z = _of_hierarchy(told, hyper, z)
+        return {name: jnp.sum(of_draws[name] < of_z[name]) for name in of_z}
+
+    keys = jax.random.split(jax.random.key(2000), NUM_HIERARCHIES)
+    return {name: np.asarray(rank) for name, rank in jax.jit(jax.vmap(simulation))(keys).items()}
+
+
+def _of_hierarchy(posterior, hyper, z):
+    return hyper.hyperparameters(z) | {
+        "log-likelihood": posterior.log_likelihood(z),
+        "first value": posterior.values_of(z)[0],
+    }
+
+
+def chain(posterior, key, start, num_warmup: int, thin: int):
+    """Draws (8, z) of HMC, with a step size of its own from warm-up (Robbins & Monro 1951)."""
+    kernel = tc.hmc.using(num_kicks=30)
+
+    def step(state, log_step, number):
+        algorithm = kernel.assemble(posterior, kernel.tuning(jnp.exp(log_step)))
+        return algorithm.step(jax.random.fold_in(key, number), state)
+
+    def warm(number, carry):
+        state, log_step, mean = carry
+        state, info = step(state, log_step, number)
+        gain = 1 / jnp.sqrt(1.0 + number)
+        log_step = jnp.minimum(log_step + gain * (info.acceptance_rate - 0.8), 0.0)
+        # The mean over the second half is what is used: the last value is a noisy one.
+        return state, log_step, mean + jnp.where(number >= num_warmup // 2, log_step, 0.0)
+
+    init = kernel.assemble(posterior, kernel.tuning(0.01)).init
+    begin = (init(start), jnp.log(0.01), 0.0)
+    state, _, total = jax.lax.fori_loop(0, num_warmup, warm, begin)
+    log_step = total / (num_warmup - num_warmup // 2)
+
+    def draw(state, number):
+        first = num_warmup + number * thin
+        state = jax.lax.fori_loop(
+            first, first + thin, lambda i, state: step(state, log_step, i)[0], state
+        )
+        return state, state.position
+
+    return jax.lax.scan(draw, state, jnp.arange((NUM_RANKED + 1) // NUM_CHAINS))[1]
+
+
+@pytest.mark.long
+def test_a_hierarchy_is_calibrated():
+    """False alarm 1e-4, as above."""
+    assert smallest_p_value(hierarchical_ranks()) > 1e-4
+
+
+@pytest.mark.long
+def test_a_hierarchy_whose_noise_is_left_out_of_the_constant_is_not(count_as):
+    count_as("seeded faults caught")
+    found = hierarchical_ranks(without_constant, num_warmup=300, thin=20)
+    assert smallest_p_value(found) < 1e-4

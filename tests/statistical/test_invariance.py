@@ -22,6 +22,8 @@ QUICK = [
     Cell("cycle(pcnl, node_swap)", "tcNN", "regression"),
     Cell("pcn, reference", "Fourier", "groundwater"),
     Cell("hmc, reference", "Fourier", "regression"),
+    Cell("pcn", "student tcNN", "action choice"),
+    Cell("hmc", "noise", "regression"),
 ]
 QUICK_FAULTS = [
     "HMC: likelihood tempered by 5 % everywhere",

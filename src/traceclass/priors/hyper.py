@@ -117,7 +117,10 @@ class Hyper(Prior):
         return sum(len(_laws(entry)) for entry in self.hyperpriors)
 
     def hyperparameters(self, position: Float[Array, " position"]) -> dict[str, Array]:
-        """By name, the value of each; those with one law or number a layer have shape (layers,)."""
+        """By name, the value of each; those with one law or number a layer have shape (layers,).
+
+        To keep them in a run: `record={"alpha": lambda z: prior.hyperparameters(z)["alpha"]}`.
+        """
         require_shape(position, (self.num_coordinates,), "a position")
         h = iter([position[i] for i in range(self.num_hyperparameters)])
         pairs = zip(self.names, self.hyperpriors, strict=True)
@@ -270,7 +273,8 @@ def _a_layer_each(prior: Any, name: str, given: Sequence[Any]) -> Entry:
 
 
 def _number(value: Any, name: str) -> float:
-    if isinstance(value, (bool, str)) or np.ndim(value) != 0 or not 0 < float(value) < np.inf:
+    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if not (is_number and 0 < float(value) < np.inf):
         raise ValueError(f"{name} must be a hyperprior or a positive number, got {value!r}.")
     return float(value)
 
