@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, Integer, Key
 
 from traceclass.kernels.base import (
     GradientState,
@@ -132,8 +132,8 @@ def leading(parts: tuple[Part, ...]) -> Part:
     return next((part for part in parts if not part.keeps_any_state), parts[0])
 
 
-def moves_of(info: Any) -> tuple[MetropolisInfo, Bool[Array, " moves"]]:
-    """The moves of a step's info, stacked, and which were tried."""
+def moves_of(info: Any) -> tuple[MetropolisInfo, Integer[Array, " moves"] | Bool[Array, " moves"]]:
+    """The moves of a step's info, stacked, and which were tried, or how often."""
     if isinstance(info, CompositionInfo):
         return info.moves, info.tried
     moves = jax.tree.map(lambda leaf: jnp.reshape(leaf, (1,)), metropolis_info(info))

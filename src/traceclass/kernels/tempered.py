@@ -122,6 +122,8 @@ class Tempered(Kernel):
         return (*np.geomspace(1.0, _FIRST_HOTTEST, self.num_temperatures - 1).tolist(), 0.0)
 
     def using(self, **options: Any) -> Kernel:
+        if not options:
+            return self
         raise TypeError(
             f"tempered has no options to fix, got {', '.join(options)}; fix them in the kernel "
             "inside: tc.tempered(tc.hmc.using(num_kicks=20), ...)."
@@ -336,7 +338,7 @@ def tempered(
     kernel: KernelFactory,
     *,
     num_temperatures: int = 10,
-    schedule: Sequence[float] | None = None,
+    schedule: Sequence[float | int] | None = None,
     steps_per_swap: int = 1,
 ) -> Tempered:
     r"""`kernel` at `num_temperatures` powers of the likelihood, between prior and posterior.
@@ -376,7 +378,7 @@ def tempered(
     )
 
 
-def _checked_schedule(schedule: Sequence[float]) -> tuple[float, ...]:
+def _checked_schedule(schedule: Sequence[float | int]) -> tuple[float, ...]:
     given = np.asarray(schedule, dtype=np.float64)
     is_falling = given.ndim == 1 and given.size >= 2 and bool((np.diff(given) < 0).all())
     if not (is_falling and given[0] == 1 and given[-1] == 0):

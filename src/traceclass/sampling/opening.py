@@ -93,8 +93,15 @@ def _run(contents: Contents, meta: dict[str, Any], arrays: dict[str, Any]) -> Ru
     return Run(
         posterior=None,
         recorded=StoredDraws(contents.chunks),
-        last_positions=arrays["chains.state.position"],
+        last_positions=_last_positions(arrays),
         running_moments=moments,
         num_samples=contents.num_draws,
         **meta["description"],
     )
+
+
+def _last_positions(arrays: dict[str, Any]) -> Any:
+    """Where the chains were; of a tempered one, the replica at the posterior."""
+    if "chains.state.replicas.position" in arrays:
+        return arrays["chains.state.replicas.position"][:, 0]
+    return arrays["chains.state.position"]

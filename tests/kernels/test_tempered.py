@@ -1,0 +1,166 @@
+"""Tempering step by step: what is cached, who stands where, and what is refused."""
+
+from __future__ import annotations
+
+import blackjax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from linear import linear_gaussian
+
+import traceclass as tc
+from traceclass.kernels.base import GradientState, State
+from traceclass.kernels.tempered import NUM_KICKS, TemperedState, largest_step_size, swap
+
+
+def nuts(posterior, step_size):
+    return blackjax.nuts(posterior.logdensity, step_size, jnp.ones(6))
+
+
+INNER = {
+    "pcn": (tc.pcn, 0.4),
+    "hmc": (tc.hmc, 0.1),
+    "elliptical_slice": (tc.elliptical_slice, None),
+    "cycle(pcn, mala)": (tc.cycle(tc.pcn, tc.mala), (0.4, 0.2)),
+    "BlackJAX's NUTS": (nuts, 0.2),
+}
+
+
+@pytest.mark.parametrize("name", INNER)
+def test_what_is_cached_is_that_of_the_positions(name):
+    """Log-likelihoods and gradients of all replicas, after every one of 30 steps with swaps."""
+    inner, step_size = INNER[name]
+    posterior, _, _ = linear_gaussian()
+    algorithm = tc.tempered(inner, schedule=(1, 0.3, 0.1, 0.02, 0))(posterior, step_size)
+
+    def step(state, key):
+        state, _ = algorithm.step(key, state)
+        replicas = state.replicas
+        levels, gradients = jax.vmap(posterior.log_likelihood_and_gradient)(replicas.position)
+        off = [jnp.abs(replicas.log_likelihood / levels - 1).max()]
+        if isinstance(replicas, GradientState):
+            off.append(jnp.abs(replicas.gradient - gradients).max() / jnp.abs(gradients).max())
+        return state, jnp.stack(off).max()
+
+    keys = jax.random.split(jax.random.key(0), 30)
+    end, off = jax.jit(lambda s: jax.lax.scan(step, s, keys))(algorithm.init(jnp.zeros(6)))
+    assert float(off.max()) < 1e-4
+    assert len(np.unique(np.asarray(end.replicas.position), axis=0)) == 5
+    assert sorted(np.asarray(end.labels).tolist()) == [0, 1, 2, 3, 4]
+    assert not np.array_equal(end.labels, np.arange(5))
+    # What the state calls its own is the posterior's.
+    assert np.array_equal(end.position, end.replicas.position[0])
+    assert float(end.log_likelihood) == float(end.replicas.log_likelihood[0])
+
+
+def state_with(levels: list[float]) -> TemperedState:
+    """Replicas at positions 0, 1, 2, ... with these log-likelihoods."""
+    count = len(levels)
+    labels = jnp.arange(count)
+    replicas = State(jnp.arange(count, dtype=float)[:, None], jnp.asarray(levels))
+    return TemperedState(replicas, labels, 0 * labels, 0 * labels, jnp.array(0))
+
+
+def test_swaps_alternate_between_even_and_odd_pairs():
+    """Log-likelihoods that rise towards the prior: every pair that is tried is exchanged."""
+    t = jnp.array([1.0, 0.5, 0.2, 0.0])
+    first, info, tried = swap(jax.random.key(0), t, state_with([0.0, 1.0, 2.0, 3.0]))
+    assert tried.tolist() == [True, False, True]
+    assert info.is_accepted.tolist() == [True, False, True]
+    assert first.labels.tolist() == [1, 0, 3, 2]
+    assert first.replicas.position[:, 0].tolist() == [1.0, 0.0, 3.0, 2.0]
+    second, _, tried = swap(jax.random.key(0), t, first)
+    assert tried.tolist() == [False, True, False]
+    assert second.labels.tolist() == [1, 3, 0, 2]
+
+
+def test_a_swap_has_the_probability_it_reports():
+    """(t_0 - t_1)(l_1 - l_0) = 0.5 * (-2): e^-1, over 20,000 keys, within 5 standard errors."""
+    t, state = jnp.array([1.0, 0.5]), state_with([0.0, -2.0])
+    keys = jax.random.split(jax.random.key(1), 20_000)
+    _, info, _ = jax.vmap(lambda key: swap(key, t, state))(keys)
+    expected = np.exp(-1)
+    assert np.allclose(info.acceptance_rate, expected)
+    error = np.sqrt(expected * (1 - expected) / len(keys))
+    assert abs(float(jnp.mean(info.is_accepted)) - expected) < 5 * error
+
+
+@pytest.mark.parametrize("level", [-np.inf, np.nan])
+def test_impossible_data_never_come_nearer_to_the_posterior(level):
+    t, state = jnp.array([1.0, 0.0]), state_with([-5.0, level])
+    after, info, _ = swap(jax.random.key(0), t, state)
+    assert after.labels.tolist() == [0, 1]
+    assert info.is_nonfinite.tolist() == [True]
+
+
+def test_round_trips_are_counted_from_the_prior_and_back():
+    """Two temperatures that always change places: a replica returns to the prior each second."""
+    state = state_with([0.0, 0.0])
+    t = jnp.array([1.0, 0.0])
+    trips = []
+    for number in range(12):
+        # The only pair is the even one.
+        state = state._replace(num_exchanges=jnp.array(2 * number))
+        state, _, _ = swap(jax.random.key(number), t, state)
+        trips.append(state.round_trips.tolist())
+    # Replica 0 is at the prior after swaps 1, 3, 5, ...: its first trip ends with the third.
+    assert trips[0] == [0, 0]
+    assert trips[2] == [1, 0]
+    assert trips[3] == [1, 1]
+    assert trips[-1] == [5, 5]
+
+
+def test_the_prior_end_is_drawn_anew():
+    """Independent standard normals at t = 0: mean and variance over 4,000 steps, 5 errors."""
+    posterior, _, _ = linear_gaussian()
+    algorithm = tc.tempered(tc.pcn, schedule=(1, 0.01, 0))(posterior, 0.4)
+
+    def step(state, key):
+        # Only the pair at the posterior's end is tried, so the draw stays where it was made.
+        state = state._replace(num_exchanges=jnp.array(0))
+        state, _ = algorithm.step(key, state)
+        return state, state.replicas.position[-1]
+
+    keys = jax.random.split(jax.random.key(2), 4_000)
+    _, draws = jax.jit(lambda s: jax.lax.scan(step, s, keys))(algorithm.init(jnp.zeros(6)))
+    draws = np.asarray(draws, dtype=np.float64)
+    assert (np.abs(draws.mean(axis=0)) < 5 / np.sqrt(4_000)).all()
+    assert (np.abs(draws.var(axis=0) - 1) < 5 * np.sqrt(2 / 4_000)).all()
+    lagged = np.mean(draws[1:] * draws[:-1], axis=0)
+    assert (np.abs(lagged) < 5 / np.sqrt(4_000)).all()
+
+
+def test_trajectories_inside_are_short_and_end_at_a_quarter_turn():
+    kernel = tc.tempered(tc.cycle(tc.hmc, tc.node_swap), num_temperatures=3)
+    inner = kernel.kernel.moves[0]
+    assert dict(inner.options)["num_kicks"] == NUM_KICKS
+    assert largest_step_size(inner) * NUM_KICKS == pytest.approx(np.pi / 2)
+    longer = tc.tempered(tc.hmc.using(num_kicks=25), num_temperatures=3).kernel
+    assert dict(longer.options)["num_kicks"] == 25
+
+
+def test_a_step_size_for_all_or_for_each():
+    kernel = tc.tempered(tc.pcn, num_temperatures=3)
+    assert [t.get("step_size") for t in kernel.tuning(0.2)] == [0.2, 0.2, None, None]
+    assert [t.get("step_size") for t in kernel.tuning((0.2, 0.4))][:2] == [0.2, 0.4]
+    with pytest.raises(ValueError, match="needs one step size, or 2"):
+        kernel.tuning((0.1, 0.2, 0.3))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: tc.tempered(tc.pcn, num_temperatures=1), ValueError, "num_temperatures.*1"),
+        (lambda: tc.tempered(tc.pcn, schedule=(1, 0.5)), ValueError, "fall from 1"),
+        (lambda: tc.tempered(tc.pcn, schedule=(0, 0.5, 1)), ValueError, "fall from 1"),
+        (lambda: tc.tempered(tc.pcn, steps_per_swap=0), ValueError, "steps_per_swap"),
+        (lambda: tc.tempered(tc.tempered(tc.pcn)), TypeError, "inside tempered"),
+        (lambda: tc.cycle(tc.tempered(tc.pcn), tc.node_swap), TypeError, "put it around"),
+        (lambda: tc.smc_kernel(tc.tempered(tc.pcn)), TypeError, "tempers by itself"),
+        (lambda: tc.tempered(tc.pcn).using(a=1), TypeError, "fix them in the kernel inside"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
