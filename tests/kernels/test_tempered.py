@@ -11,7 +11,7 @@ from linear import linear_gaussian
 
 import traceclass as tc
 from traceclass.kernels.base import GradientState, State
-from traceclass.kernels.tempered import NUM_KICKS, TemperedState, largest_step_size, swap
+from traceclass.kernels.tempered import TemperedState, kicks_of, largest_step_size, swap
 
 
 def nuts(posterior, step_size):
@@ -132,12 +132,13 @@ def test_the_prior_end_is_drawn_anew():
 
 
 def test_trajectories_inside_are_short_and_end_at_a_quarter_turn():
-    kernel = tc.tempered(tc.cycle(tc.hmc, tc.node_swap), num_temperatures=3)
-    inner = kernel.kernel.moves[0]
-    assert dict(inner.options)["num_kicks"] == NUM_KICKS
-    assert largest_step_size(inner) * NUM_KICKS == pytest.approx(np.pi / 2)
-    longer = tc.tempered(tc.hmc.using(num_kicks=25), num_temperatures=3).kernel
-    assert dict(longer.options)["num_kicks"] == 25
+    """0.4 radians at the posterior, within 5 to 40 kicks, and as many kicks at all temperatures."""
+    assert [kicks_of(size) for size in (1.0, 0.04, 0.001)] == [5, 10, 40]
+    tuning = tc.tempered(tc.cycle(tc.node_swap, tc.hmc), num_temperatures=3).tuning((0.02, 0.3))
+    assert [t["num_kicks"] for t in tuning if "num_kicks" in t] == [20, 20]
+    assert largest_step_size(tc.hmc, 20) * 20 == pytest.approx(np.pi / 2)
+    fixed = tc.tempered(tc.hmc.using(num_kicks=25), num_temperatures=3).tuning(0.02)
+    assert "num_kicks" not in fixed[0]
 
 
 def test_a_step_size_for_all_or_for_each():

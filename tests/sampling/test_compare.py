@@ -87,7 +87,7 @@ def test_what_is_not_known_is_said():
 def test_what_cannot_be_compared_is_refused(runs):
     with pytest.raises(ValueError, match="at least one run"):
         tc.compare({})
-    with pytest.raises(ValueError, match="no data for 'noise 0.3'"):
+    with pytest.raises(ValueError, match=r"no data for 'noise 0\.3'"):
         tc.compare(runs, held_out={"noise 0.1": tc.GaussianRegression(X_NEW, Y_NEW, noise=1.0)})
     with pytest.raises(TypeError, match="log_prob_each"):
         tc.compare(runs, held_out=X_NEW)

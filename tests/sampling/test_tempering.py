@@ -175,7 +175,7 @@ def test_a_stored_run_is_resumed_to_the_same_draws(tmp_path, monkeypatch):
     whole = tempered_small()
     stops = iter([7, 22])
 
-    class Stop(Exception):
+    class StopError(Exception):
         pass
 
     from traceclass.sampling.session import Session
@@ -186,13 +186,13 @@ def test_a_stored_run_is_resumed_to_the_same_draws(tmp_path, monkeypatch):
         look(session, cut=cut)
         stopping.count += 1
         if stopping.count == stopping.at:
-            raise Stop
+            raise StopError
 
     stopping.count = 0
     monkeypatch.setattr(Session, "look", stopping)
     for at in stops:
         stopping.at = at
-        with pytest.raises(Stop):
+        with pytest.raises(StopError):
             tempered_small(tmp_path / "run", resume=(at > 7))
     stopping.at = -1
     resumed = tempered_small(tmp_path / "run", resume=True)
@@ -237,10 +237,8 @@ def test_tempering_is_traced_once_for_warm_up_and_draws():
 
 def test_a_run_without_tempering_has_no_evidence():
     posterior, _, _ = linear_gaussian()
-    run = tc.sample(
-        posterior, tc.pcn, step_size=0.4, num_warmup=0, num_samples=5, progress=False
-    )
-    with pytest.raises(ValueError, match="made by pcn without tempering.*tc.tempered"):
+    run = tc.sample(posterior, tc.pcn, step_size=0.4, num_warmup=0, num_samples=5, progress=False)
+    with pytest.raises(ValueError, match=r"made by pcn without tempering.*tc\.tempered"):
         _ = run.evidence
     with pytest.raises(ValueError, match="without tempering"):
         _ = run.tempering

@@ -8,6 +8,7 @@ from traceclass.experiments import (
     groundwater,
     learning_curve,
     mesh_refinement,
+    model_choice,
     mountain_car,
     prior_comparison,
     prior_draws,
@@ -32,6 +33,7 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
             groundwater,
             approximation,
             mesh_refinement,
+            model_choice,
         )
     }
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -24,7 +23,6 @@ from traceclass.kernels.base import (
     standard_normal,
 )
 from traceclass.kernels.composition import (
-    Composition,
     CompositionInfo,
     Part,
     entry_key,
@@ -32,9 +30,11 @@ from traceclass.kernels.composition import (
 )
 from traceclass.validation import require_count
 
-# Trajectories are short: what is far away is reached by way of the prior, and all temperatures
-# are computed together, so that the longest trajectory of any would be paid for by all.
-NUM_KICKS = 10
+# How far a trajectory at the posterior turns, in radians, and the fewest and most kicks it is made
+# of. A quarter turn, which suits a kernel by itself, is too long: what is far away is reached by
+# way of the prior. Hotter trajectories have as many kicks, because all are computed together, and
+# longer steps. Measured: benchmarks/README.md.
+_TURN, _FEWEST_KICKS, _MOST_KICKS = 0.4, 5, 40
 # The hottest inverse temperature above zero that adaptation begins with.
 _FIRST_HOTTEST = 1e-3
 # Where a replica has been: not yet at the prior, last at the prior, last at the posterior.
@@ -147,6 +147,10 @@ class Tempered(Kernel):
                 f"{gaps}, one for each temperature but the prior's; got {len(step_size)}."
             )
         moves = [tuning for size in each for tuning in self.kernel.tuning(size)]
+        for number, tuning in enumerate(moves):
+            if "num_kicks" in tuning:
+                coldest = moves[number % len(self.kernel.moves)]
+                moves[number] = tuning | {"num_kicks": kicks_of(coldest["step_size"])}
         return (*moves, *({"inverse_temperature": t} for t in self.first_schedule[1:]))
 
     @property
@@ -352,10 +356,10 @@ def tempered(
 
     In `tc.sample` a chain is such a group of replicas. Warm-up moves the powers until all
     neighbours are refused equally often; `schedule` fixes them instead, e.g. (1, 0.3, 0.1, 0).
-    `run.tempering` has the schedule, the communication barrier (the sum of these refusals: use about
-    twice as many temperatures) and the round trips; `run.evidence` the evidence. Inside, `tc.hmc`
-    has trajectories of 10 kicks unless `tc.hmc.using(num_kicks=...)` says otherwise. Chains are
-    spread over devices, the replicas of one are not.
+    `run.tempering` has the schedule, the communication barrier (the sum of these refusals: use
+    about twice as many temperatures) and the round trips; `run.evidence` the evidence. Inside,
+    `tc.hmc` has trajectories of at most 40 kicks unless `tc.hmc.using(num_kicks=...)` says
+    otherwise. Chains are spread over devices, the replicas of one are not.
 
     >>> import traceclass as tc
     >>> tc.tempered(tc.pcn, num_temperatures=3).first_schedule
@@ -371,7 +375,7 @@ def tempered(
     return Tempered(
         build=tempered,
         thin=inner.thin,
-        inner=_with_short_trajectories(inner),
+        inner=inner,
         num_temperatures=require_count(num_temperatures, "num_temperatures", why, 2),
         schedule=schedule,
         steps_per_swap=require_count(steps_per_swap, "steps_per_swap", "Replicas have to move."),
@@ -389,16 +393,12 @@ def _checked_schedule(schedule: Sequence[float | int]) -> tuple[float, ...]:
     return tuple(given.tolist())
 
 
-def _with_short_trajectories(kernel: Kernel) -> Kernel:
-    """Every kernel of trajectories with its number of kicks fixed."""
-    if isinstance(kernel, Composition):
-        parts = tuple(_with_short_trajectories(part) for part in kernel.parts)
-        return dataclasses.replace(kernel, parts=parts)
-    return kernel.using(num_kicks=NUM_KICKS) if kernel.tunes_kicks else kernel
+def kicks_of(step_size: Any) -> int:
+    """Kicks of every trajectory, for a step size at the posterior."""
+    return int(np.clip(round(_TURN / float(step_size)), _FEWEST_KICKS, _MOST_KICKS))
 
 
-def largest_step_size(move: Kernel) -> float:
+def largest_step_size(move: Kernel, num_kicks: int) -> float:
     """Where adaptation ends: a trajectory makes at most a quarter turn, which forgets the prior."""
     assert move.tuned_by is not None
-    num_kicks = dict(move.options).get("num_kicks", 1) if move.kicks is not None else 1
-    return min(move.tuned_by.largest, math.inf) / num_kicks
+    return move.tuned_by.largest / (num_kicks if move.kicks is not None else 1)

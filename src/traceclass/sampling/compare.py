@@ -17,7 +17,6 @@ from jaxtyping import Array
 from scipy.special import logsumexp
 
 from traceclass.posterior import Posterior
-from traceclass.sampling.chunk import TEMPERING
 from traceclass.sampling.run import Run
 
 if TYPE_CHECKING:
@@ -150,7 +149,7 @@ def _held_out_of(held_out: Any, name: str) -> Any:
 def _model(name: str, run: Run, held_out: Any) -> Model:
     notes = []
     evidence = _UNKNOWN
-    if TEMPERING + "labels" in run.recorded:
+    if run.is_tempered:
         found = run.evidence
         evidence = Score(found.log_evidence, found.standard_error)
     else:
@@ -188,7 +187,7 @@ def _predicted(posterior: Posterior, held_out: Any, positions: Array) -> Score:
 
 def _leave_one_out(posterior: Posterior, positions: Array) -> tuple[Score, int]:
     import arviz_base
-    import arviz_stats
+    from arviz_stats.loo import loo
 
     flat = positions.reshape(-1, positions.shape[-1])
     each = np.asarray(_each(posterior, flat), dtype=np.float64)
@@ -197,7 +196,7 @@ def _leave_one_out(posterior: Posterior, positions: Array) -> tuple[Score, int]:
         # Of influential observations, which are counted, and of more chains than draws.
         warnings.simplefilter("ignore")
         tree = arviz_base.from_dict({"posterior": {"y": each}, "log_likelihood": {"y": each}})
-        found = arviz_stats.loo(tree, pointwise=True)
+        found: Any = loo(tree, pointwise=True)
     influential = int((np.asarray(found.pareto_k) > LARGEST_PARETO_K).sum())
     return Score(float(found.elpd), float(found.se)), influential
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # Vehtari et al. (2021) ask for R-hat below 1.01; above 1.05 chains plainly disagree.
 LARGEST_RHAT = 1.05
+# Of all replicas of a chain together: each brings one independent look at the posterior's modes.
+FEWEST_ROUND_TRIPS = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +97,15 @@ def _warnings(run: Run, table: pd.DataFrame, stuck: tuple[int, ...]) -> list[str
         warnings.append(
             f"{run.num_samples} draws a chain are too few for ESS and R-hat; keep at least 4."
         )
+    if run.is_tempered:
+        trips = run.tempering.round_trips.sum(axis=1)
+        if trips.min() < FEWEST_ROUND_TRIPS:
+            warnings.append(
+                f"the replicas of chain {int(trips.argmin())} made {int(trips.min())} round trips "
+                "between prior and posterior, too few for the evidence and for the weights of "
+                "modes. Take more draws, more steps between swaps, or about "
+                f"{run.tempering.suggested_temperatures} temperatures."
+            )
     worst = float(table["r_hat"].max())  # pyright: ignore[reportArgumentType]
     if not stuck and worst > LARGEST_RHAT:
         warnings.append(

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 
 from traceclass.posterior import Posterior
 from traceclass.priors.base import Prior
-from traceclass.sampling.chunk import Tally
+from traceclass.sampling.chunk import TEMPERING, Tally
 from traceclass.sampling.diagnostics import Summary, summarise
 from traceclass.sampling.evidence import Evidence, evidence_of
 from traceclass.sampling.moments import Moments, pooled
@@ -165,6 +165,11 @@ class Run:
         """Mean acceptance probability of each chain."""
         tried = np.maximum(self.tally.tried[..., self._lead].sum(axis=1), 1)
         return self.tally.acceptance_rate[..., self._lead].sum(axis=1) / tried
+
+    @property
+    def is_tempered(self) -> bool:
+        """Whether `tempering` and `evidence` are known."""
+        return TEMPERING + "labels" in self.recorded
 
     @property
     def tempering(self) -> Tempering:

@@ -147,9 +147,7 @@ def sample(
                 group_size=group_size,
                 mesh=chain_mesh(num_chains // group_size),
             ),
-            adaptation=adaptation_of(
-                kernel, num_warmup, posterior, sizes_are_given=not adapted
-            ),
+            adaptation=adaptation_of(kernel, num_warmup, posterior, sizes_are_given=not adapted),
             tuning=tuning,
             num_chains=num_chains,
             num_warmup=num_warmup,

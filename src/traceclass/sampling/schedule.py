@@ -8,7 +8,7 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 
 from traceclass.kernels.base import Tuning
-from traceclass.kernels.tempered import Tempered, largest_step_size
+from traceclass.kernels.tempered import Tempered, kicks_of, largest_step_size
 from traceclass.sampling.adaptation import WINDOW, Memory
 
 # A new schedule after so many windows, and again when half as many more have passed: early ones
@@ -42,7 +42,7 @@ def equalised(t: np.ndarray, rejections: np.ndarray) -> np.ndarray:
 
 
 class TemperedAdaptation:
-    """The schedule in rounds, and between them all step sizes at once, as arrays.
+    """The schedule and numbers of kicks in rounds, and between them all step sizes, as arrays.
 
     Step sizes follow the temperatures when these move: log(step size) as a function of log(t).
     """
@@ -53,12 +53,14 @@ class TemperedAdaptation:
         self._sized = [n for n, m in enumerate(moves) if m.rule is not None and not sizes_are_given]
         rules = [moves[n].tuned_by for n in self._sized]
         self._aims = np.array([rule.target for rule in rules if rule is not None], dtype=float)
-        self._largest = np.log([largest_step_size(moves[n]) for n in self._sized])
+        self._moves = [moves[n] for n in self._sized]
         self._t = np.array(kernel.first_schedule)
         first = np.log([rule.first for rule in rules if rule is not None])
         gaps = kernel.num_temperatures - 1
-        self._log_sizes = np.tile(np.minimum(first, self._largest), (gaps, 1))
-        self._ends = set() if kernel.schedule is not None else _round_ends(num_warmup)
+        self._log_sizes = np.tile(first, (gaps, 1))
+        self._set_kicks()
+        self._is_moving = kernel.schedule is None
+        self._ends = _round_ends(num_warmup)
         self._settles_after = int(_SHARE_OF_ROUNDS * num_warmup)
         self._num_since = 0
         self._averaged = np.zeros_like(self._log_sizes)
@@ -101,7 +103,23 @@ class TemperedAdaptation:
         if done in self._ends:
             self._next_round()
 
+    def _set_kicks(self) -> None:
+        """Trajectories for the step sizes found so far, and the largest that these allow."""
+        self._kicks = [
+            kicks_of(size) if move.tunes_kicks else dict(move.options).get("num_kicks", 1)
+            for move, size in zip(self._moves, np.exp(self._log_sizes[0]), strict=True)
+        ]
+        pairs = zip(self._moves, self._kicks, strict=True)
+        self._largest = np.log([largest_step_size(move, kicks) for move, kicks in pairs])
+        self._log_sizes = np.minimum(self._log_sizes, self._largest)
+
     def _next_round(self) -> None:
+        self._num_since = 0
+        if self._is_moving:
+            self._move_schedule()
+        self._set_kicks()
+
+    def _move_schedule(self) -> None:
         old = np.log(self._t[:-1])
         self._t = equalised(self._t, self._refused / np.maximum(self._tried, 1e-9))
         new = np.log(self._t[:-1])
@@ -109,7 +127,6 @@ class TemperedAdaptation:
         columns = [np.interp(-new, -old, column) for column in self._log_sizes.T]
         self._log_sizes = np.stack(columns, axis=1) if columns else self._log_sizes
         self._refused, self._tried = np.zeros_like(self._refused), np.zeros_like(self._tried)
-        self._num_since = 0
 
     def settled(self, tuning: list[Tuning]) -> list[Tuning]:
         return self._tuning(self._final(), tuning)
@@ -121,8 +138,11 @@ class TemperedAdaptation:
         gaps = len(log_sizes)
         tuned = [dict(of_move) for of_move in tuning]
         for level, row in enumerate(np.exp(log_sizes)):
-            for number, size in zip(self._sized, row.tolist(), strict=True):
-                tuned[level * self._num_moves + number]["step_size"] = size
+            for column, number in enumerate(self._sized):
+                of_move = tuned[level * self._num_moves + number]
+                of_move["step_size"] = float(row[column])
+                if "num_kicks" in of_move:
+                    of_move["num_kicks"] = self._kicks[column]
         for gap, hotter in enumerate(self._t[1:].tolist()):
             tuned[gaps * self._num_moves + gap]["inverse_temperature"] = hotter
         return tuned
@@ -135,6 +155,8 @@ class TemperedAdaptation:
             "averaged": self._averaged,
             "counts": np.array([self._num_since, self._num_averaged]),
             "swaps": np.stack([self._refused, self._tried]),
+            "kicks": np.array(self._kicks),
+            "largest": self._largest,
         }
 
     def remember(self, memory: Memory) -> None:
@@ -142,6 +164,7 @@ class TemperedAdaptation:
         self._averaged = memory["averaged"]
         self._num_since, self._num_averaged = memory["counts"].tolist()
         self._refused, self._tried = memory["swaps"]
+        self._kicks, self._largest = memory["kicks"].tolist(), memory["largest"]
 
 
 def _round_ends(num_warmup: int) -> set[int]:

@@ -92,6 +92,8 @@ def _once(posterior: Posterior, kernel: Kernel, settings: Any, key: Array) -> An
     )
     rule = kernel.tuned_by
     assert rule is not None
+    target = rule.target
+    assert target is not None
 
     def going(carry: Any) -> Array:
         return carry[0].tempering_param < 1
@@ -102,7 +104,7 @@ def _once(posterior: Posterior, kernel: Kernel, settings: Any, key: Array) -> An
         size = jnp.exp(log_size)
         state, info = move(key_step, state, num_moves, {"step_size": size[None]})
         rate = jnp.mean(info.update_info.acceptance_rate)
-        log_size = jnp.minimum(log_size + _GAIN * (rate - rule.target), jnp.log(rule.largest))
+        log_size = jnp.minimum(log_size + _GAIN * (rate - target), jnp.log(rule.largest))
         return state, key, total + info.log_likelihood_increment, log_size, count + 1
 
     key_start, key_run = jax.random.split(key)

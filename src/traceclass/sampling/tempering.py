@@ -83,7 +83,7 @@ class Tempering:
 
 def tempering_of(run: Run) -> Tempering:
     """What a run says about its tempering; a run without it is refused."""
-    if TEMPERING + "labels" not in run.recorded:
+    if not run.is_tempered:
         raise ValueError(
             f"this run was made by {', '.join(run.moves)} without tempering, so it knows the "
             "posterior alone and not its evidence. Sample with tc.tempered(kernel, "
