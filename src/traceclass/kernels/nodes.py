@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from traceclass.kernels.base import MetropolisInfo
 from traceclass.posterior import Posterior
+from traceclass.priors.hyper import Hyper
 from traceclass.priors.network import NetworkPrior
 
 LAWS = ("geometric", "power", "uniform")
@@ -63,6 +64,11 @@ def node_table(
 ) -> NodeTable | None:
     """The table of a network prior; None if no layer has a pair of nodes."""
     prior = posterior.prior
+    if isinstance(prior, Hyper):
+        raise ValueError(
+            f"{move} needs a network prior with a fixed alpha, got a Hyper: how probable a swap is "
+            "depends on alpha and on the tails. Use another kernel, or fix them."
+        )
     if not isinstance(prior, NetworkPrior):
         raise ValueError(
             f"{move} needs a network prior (TraceClassNetwork or IidNetwork), got "
