@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +13,25 @@ from traceclass.control import mountain_car as car
 from traceclass.control.policies import Policy
 from traceclass.experiments.car import keys_of, standard_error
 from traceclass.experiments.learned import score
+
+
+class Drives(Protocol):
+    """Settings of an experiment with several data sets, each with episodes of its own."""
+
+    seed: int
+    num_data_sets: int
+    num_episodes: int
+    max_steps: int
+
+
+def seeds_of(config: Drives) -> range:
+    """One for each data set, from the experiment's own on."""
+    return range(config.seed, config.seed + config.num_data_sets)
+
+
+def course_of(config: Drives, number: int) -> Course:
+    """The course of a data set."""
+    return Course(seeds_of(config)[number], config.num_episodes, config.max_steps)
 
 
 class Course(NamedTuple):

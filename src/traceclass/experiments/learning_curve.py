@@ -20,7 +20,13 @@ from traceclass.experiments.car import (
     prior_of,
     true_value,
 )
-from traceclass.experiments.driving import Course, cloned, mean_failures, mean_over
+from traceclass.experiments.driving import (
+    cloned,
+    course_of,
+    mean_failures,
+    mean_over,
+    seeds_of,
+)
 from traceclass.experiments.learned import Asked, ask, learn
 from traceclass.kernels import hmc
 from traceclass.posterior import Posterior
@@ -76,7 +82,7 @@ def build(config: LearningCurveConfig) -> Problem:
     )
     most = max((*config.sizes, config.num_demonstrations))
     demonstrations = [
-        car.demonstrate(keys_of(seed).data, num_demonstrations=most) for seed in _seeds(config)
+        car.demonstrate(keys_of(seed).data, num_demonstrations=most) for seed in seeds_of(config)
     ]
     for noise in (*config.noises, config.noise):
         choices(demonstrations[0], noise=noise)
@@ -115,14 +121,6 @@ def run(problem: Problem, config: LearningCurveConfig, chains: Chains) -> Result
     return Result(numbers, None, xr.Dataset(coords={"size": list(config.sizes)}))
 
 
-def _seeds(config: LearningCurveConfig) -> range:
-    return range(config.seed, config.seed + config.num_data_sets)
-
-
-def _course(config: LearningCurveConfig, number: int) -> Course:
-    return Course(_seeds(config)[number], config.num_episodes, config.max_steps)
-
-
 def _first(demonstrations: car.Demonstrations, size: int) -> car.Demonstrations:
     return car.Demonstrations(*(part[:size] for part in demonstrations))
 
@@ -148,9 +146,9 @@ def _cell(
         num_chains=config.num_chains,
         num_warmup=config.num_warmup,
         num_samples=config.num_samples,
-        seed=_seeds(config)[number],
+        seed=seeds_of(config)[number],
     )
-    course = _course(config, number)
+    course = course_of(config, number)
     noisy = control.noisy_argmax_policy(learned.mean, car.successors, noise=setting.noise)
     plain = control.argmax_policy(learned.mean, car.successors)
     return (
@@ -191,7 +189,7 @@ def _clones(
     figures: dict[str, Any] = {"size": size}
     for method in control.CLONES:
         cells = [
-            cloned(method, _first(demonstrations, size), tests, _course(config, number))
+            cloned(method, _first(demonstrations, size), tests, course_of(config, number))
             for number, demonstrations in enumerate(problem.demonstrations)
         ]
         figures[method] = {

@@ -34,7 +34,14 @@ from traceclass.experiments.car import (
     prior_of,
     true_value,
 )
-from traceclass.experiments.driving import Course, cloned, mean_failures, mean_over
+from traceclass.experiments.driving import (
+    Course,
+    cloned,
+    course_of,
+    mean_failures,
+    mean_over,
+    seeds_of,
+)
 from traceclass.experiments.learned import Asked, Learned, ask, learn
 from traceclass.posterior import Posterior
 from traceclass.priors import Prior
@@ -97,7 +104,7 @@ def build(config: MountainCarConfig) -> Problem:
             KERNELS[kernel].check_step_size(config.step_size)
     demonstrations = [
         car.demonstrate(keys_of(seed).data, num_demonstrations=config.num_demonstrations)
-        for seed in _seeds(config)
+        for seed in seeds_of(config)
     ]
     priors: dict[PriorName, Prior] = {
         name: prior_of(
@@ -139,7 +146,7 @@ def run(problem: Problem, config: MountainCarConfig, chains: Chains) -> Result:
                     if prior not in shown or learned.numbers["is_converged"]:
                         shown[prior] = learned
                     traces[f"{prior}-{kernel}"] = learned.run.to_arviz()
-        alternatives += _alternatives(demonstrations, tests, truth, _course(config, number))
+        alternatives += _alternatives(demonstrations, tests, truth, course_of(config, number))
     numbers = {
         "cells": cells,
         "rows": [
@@ -154,11 +161,6 @@ def run(problem: Problem, config: MountainCarConfig, chains: Chains) -> Result:
     }
     arrays = _arrays(problem, shown, truth, tests, config)
     return Result(numbers, xr.DataTree.from_dict(_nested(traces)), arrays)
-
-
-def _seeds(config: MountainCarConfig) -> range:
-    """Data set d of seed s is data set 0 of seed s + d."""
-    return range(config.seed, config.seed + config.num_data_sets)
 
 
 def _learn(
@@ -186,17 +188,13 @@ def _learn(
         num_warmup=warmup,
         num_samples=config.num_samples,
         thin=max(1, round(config.thin * _THIN_SHARE[kernel])),
-        seed=_seeds(config)[number],
+        seed=seeds_of(config)[number],
     )
-
-
-def _course(config: MountainCarConfig, number: int) -> Course:
-    return Course(_seeds(config)[number], config.num_episodes, config.max_steps)
 
 
 def _drive(learned: Learned, config: MountainCarConfig, number: int) -> dict[str, Any]:
     """Episodes under each policy of a posterior, and under each chain's own mean."""
-    course = _course(config, number)
+    course = course_of(config, number)
     flat = learned.kept.reshape(-1, learned.kept.shape[-1])
     key = keys_of(course.seed).thompson
     draws = jax.random.choice(key, jnp.asarray(flat), (config.num_episodes,))

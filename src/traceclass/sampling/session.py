@@ -21,6 +21,7 @@ import numpy as np
 from traceclass.kernels.base import Kernel, Tuning
 from traceclass.posterior import Posterior
 from traceclass.sampling.adaptation import MIN_WARMUP, Annealing
+from traceclass.sampling.checkpoint import chains_in, checkpoint, learnt_in
 from traceclass.sampling.chunk import (
     MAX_START_TRIES,
     Chain,
@@ -33,22 +34,20 @@ from traceclass.sampling.chunk import (
 )
 from traceclass.sampling.files import StoreError
 from traceclass.sampling.interrupt import Interrupted, Pending
-from traceclass.sampling.progress import Progress, Status, ess_so_far
-from traceclass.sampling.run import TALLY, Run, leading_move
+from traceclass.sampling.looks import Looks
+from traceclass.sampling.progress import Progress, Status
+from traceclass.sampling.run import Run, leading_move
 from traceclass.sampling.store import Store
 from traceclass.sampling.until import Until
 from traceclass.sampling.warmup import Adaptation
 
 # Any fixed number sets the sampler's keys apart from key(seed) itself.
 _TAG = 0x7C1A55
-# One call of the compiled program is the time between two looks at the progress bar.
-_SECONDS_PER_LOOK = 1.0
 # A commit is due after a tenth of the time so far, within these bounds, and when it takes at most
 # a fiftieth of the time since the last one; and before draws fill the memory.
 _SECONDS_BETWEEN_COMMITS = (1.0, 30.0)
 _MOST_SHARE_OF_COMMITS = 0.02
 _MOST_BYTES_BETWEEN_COMMITS = 64 * 2**20
-_ADAPTATION, _CHAINS = "adaptation/", "chains"
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -194,40 +193,19 @@ class Session:
         self.inverse_temperature = meta["inverse_temperature"]
         self.target = self.posterior.tempered(self.inverse_temperature)
         self.annealing = Annealing(meta["worst_start"], self.num_warmup)
-        learnt = {n: a for n, a in arrays.items() if n.startswith(_ADAPTATION)}
-        self.adaptation.remember({n.removeprefix(_ADAPTATION): a for n, a in learnt.items()})
-        self.chains = self._spread(self._chains_from(arrays))
-
-    def _chains_from(self, arrays: Mapping[str, np.ndarray]) -> Chain:
+        self.adaptation.remember(learnt_in(arrays))
         z = jax.ShapeDtypeStruct(
             (self.num_chains, self.posterior.prior.num_coordinates), jnp.result_type(float)
         )
         like, _, _ = eqx.filter_eval_shape(self._at, z)
-
-        def restored(path: Any, leaf: Any) -> Any:
-            array = arrays.get(_CHAINS + jax.tree_util.keystr(path))
-            is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-            if array is not None and is_key:
-                return jax.random.wrap_key_data(jnp.asarray(array))
-            if array is None or array.shape != leaf.shape or array.dtype != leaf.dtype:
-                raise StoreError(
-                    f"the chains in the store do not fit this kernel: {jax.tree_util.keystr(path)} "
-                    f"should be {leaf.dtype}{list(leaf.shape)}."
-                )
-            return array
-
-        return jax.tree_util.tree_map_with_path(restored, like)
+        self.chains = self._spread(chains_in(arrays, like))
 
     def _commit(self) -> None:
         """Bring all since the last commit to the store."""
         if self.store is None:
             return
         began = time.monotonic()
-        state = {
-            _CHAINS + jax.tree_util.keystr(path): _plain(leaf)
-            for path, leaf in jax.tree_util.tree_leaves_with_path(self.chains)
-        }
-        state |= {_ADAPTATION + name: array for name, array in self.adaptation.memory().items()}
+        state = checkpoint(self.chains, self.adaptation.memory())
         meta = {
             "description": self._description(),
             "warmup_done": self.warmup_done,
@@ -322,7 +300,7 @@ class Session:
         deadline = None
         if self.until is not None and self.until.max_time is not None:
             deadline = self.began + self.until.max_time
-        looks = _Looks(self)
+        looks = Looks(self)
         while True:
             while self.draws_done < self.goal:
                 if deadline is not None and time.monotonic() > deadline:
@@ -363,58 +341,6 @@ class Session:
         self.progress.show(Status(phase, done, total, rate, size, ess, left))
 
 
-class _Looks:
-    """Calls of the compiled program while draws are made: how large, and what is shown of them."""
-
-    def __init__(self, session: Session):
-        self._session = session
-        self._size = session.chunk_size or 1
-        self._first, self._began = session.draws_done, time.monotonic()
-        self._seconds = session.seconds["sampling"]
-        self._ess, self._ess_time, self._ess_draws = None, self._began, 0
-        self._accepted, self._tried = 0.0, 0
-
-    def advance(self, goal: int) -> None:
-        """Some draws more, at most up to `goal`."""
-        session, began = self._session, time.monotonic()
-        done = session.draws_done
-        # With a chunk size, chunks end at its multiples, wherever the run was taken up.
-        cut = goal if session.chunk_size is None else done - done % session.chunk_size
-        cut += 0 if session.chunk_size is None else session.chunk_size
-        size = min(self._size, session.program.capacity, goal - done, cut - done)
-        tally, draws = session.advance(
-            session.num_warmup + done * session.thin, size, session.thin, keep=True
-        )
-        if "position" in draws:
-            every = session.position_every
-            draws["position"] = draws["position"][:, -done % every :: every]
-        session.pending.append(draws | {TALLY + n: a for n, a in tally._asdict().items()})
-        session.draws_done = done = done + size
-        now = time.monotonic()
-        session.seconds["sampling"] = self._seconds + now - self._began
-        if session.chunk_size is None:
-            # Not more than double: the first chunk is too short to time well.
-            pace = _SECONDS_PER_LOOK / max(now - began, 1e-6)
-            self._size = max(1, int(size * min(2.0, pace)))
-        self._show(tally, goal, now)
-        session.look(cut=done in (cut, goal))
-
-    def _show(self, tally: Tally, goal: int, now: float) -> None:
-        session = self._session
-        done, lead = session.draws_done, session.lead
-        self._accepted += float(tally.acceptance_rate[..., lead].sum())
-        self._tried += int(tally.tried[..., lead].sum())
-        # Rarer and rarer, because each time takes longer.
-        is_time = now - self._ess_time > 2.0 and done > 1.25 * self._ess_draws
-        if session.progress.wants_ess and is_time:
-            self._ess, self._ess_draws = ess_so_far(session.history("log_likelihood")), done
-            self._ess_time = time.monotonic()
-        left = (now - self._began) * (goal - done) / (done - self._first)
-        rate = self._accepted / max(self._tried, 1)
-        steps = done * session.thin, goal * session.thin
-        session.show("sampling", *steps, rate, self._ess, left)
-
-
 def traced(tuning: Sequence[Tuning]) -> tuple[Tuning, ...]:
     """What is tuned, as the arrays the compiled program takes."""
     return tuple(
@@ -428,13 +354,6 @@ def traced(tuning: Sequence[Tuning]) -> tuple[Tuning, ...]:
 
 def _joined(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
     return {n: np.concatenate([p[n] for p in parts], axis=1) for n in parts[0]} if parts else {}
-
-
-def _plain(leaf: Any) -> np.ndarray:
-    """An array of plain numbers; a JAX key is stored as its data."""
-    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        leaf = jax.random.key_data(leaf)
-    return np.asarray(leaf)
 
 
 def _names(moves: Sequence[Kernel]) -> tuple[str, ...]:
