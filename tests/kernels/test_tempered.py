@@ -11,7 +11,8 @@ from linear import linear_gaussian
 
 import traceclass as tc
 from traceclass.kernels.base import GradientState, State
-from traceclass.kernels.tempered import TemperedState, kicks_of, largest_step_size, swap
+from traceclass.kernels.replicas import TemperedState, swap
+from traceclass.kernels.tempered import kicks_of, largest_step_size
 
 
 def nuts(posterior, step_size):

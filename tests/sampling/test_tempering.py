@@ -146,6 +146,24 @@ def test_plain_kernels_stay_in_the_mode_where_they_begin(kernel):
     assert (run.draws["axis"] < 0).all()
 
 
+def test_a_summary_shows_the_temperatures_and_not_every_move(bimodal):
+    _, run = bimodal
+    text = str(run.summary())
+    assert "communication barrier" in text
+    assert "swap_3" not in text
+    assert "round trips between prior and posterior, too few" not in text
+
+
+def test_replicas_that_do_not_travel_are_a_warning():
+    """Two temperatures far apart: hardly a swap, and a word about it."""
+    problem = two_modes()
+    run = tc.sample(
+        problem.posterior, tc.tempered(tc.pcn, schedule=(1, 0)), step_size=0.1, num_warmup=0,
+        num_samples=20, initial_positions=np.tile(problem.start, (4, 1)), progress=False,
+    )  # fmt: skip
+    assert any("too few for the evidence" in text for text in run.summary().warnings)
+
+
 def test_schedule_and_sizes_are_frozen_after_warm_up(bimodal):
     _, run = bimodal
     tempering = run.tempering
@@ -204,6 +222,12 @@ def test_a_stored_run_is_resumed_to_the_same_draws(tmp_path, monkeypatch):
     assert np.array_equal(opened.tempering.round_trips, whole.tempering.round_trips)
     # What is kept of all temperatures is not among what was asked for.
     assert set(opened.draws) == {"log_likelihood"}
+    with pytest.raises(tc.StoreError, match="schedule adapt there"):
+        tc.sample(
+            small_posterior(), tc.tempered(tc.pcn, schedule=(1, 0.3, 0.1, 0)), num_chains=2,
+            num_warmup=400, num_samples=60, thin=2, store=tmp_path / "run", resume=True,
+            progress=False,
+        )  # fmt: skip
     with pytest.raises(tc.StoreError, match="kernel"):
         tc.sample(
             small_posterior(), tc.tempered(tc.pcn, num_temperatures=5), num_chains=2,

@@ -331,7 +331,7 @@ EXPERIMENT = Experiment(
             num_held_out=40,
             num_temperatures=5,
             num_warmup=400,
-            num_samples=60,
+            num_samples=200,
         ),
         "paper": ModelChoiceConfig(),
     },

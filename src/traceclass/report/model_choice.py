@@ -43,15 +43,19 @@ def sections(
         drawn = _draw_inferred(directory / f"{name}-inferred.png", name, problem, arrays)
         caption = "Posterior draws of the hyperparameters, and 5 to 95 % of their priors (grey)."
         figures.append(Figure(drawn, caption))
-        tables = [_table_of(name, problem), _inferred_table(problem)]
+        tables = [_table_of(problem), _inferred_table(problem)]
         made.append(Section(_PROBLEMS[name].capitalize(), tables, figures))
     return made
 
 
 def main_table(results: dict[str, Any]) -> Table:
     """One line a model, in brackets where its chains did not converge."""
-    tables = [_table_of(name, problem) for name, problem in results["problems"].items()]
-    return Table(tables[0].heads, [row for table in tables for row in table.rows])
+    rows = []
+    for name, problem in results["problems"].items():
+        for words, *scores in _table_of(problem).rows:
+            evidence, held_out, *_, rhat = scores
+            rows.append((f"{_PROBLEMS[name]}, {words}", evidence, held_out, rhat))
+    return Table(("model", "log-evidence", "held out", "R-hat"), rows)
 
 
 def headline(results: dict[str, Any]) -> str:
@@ -98,10 +102,9 @@ def _cells(problem: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "inferred", problem["inferred"]
 
 
-def _table_of(name: str, problem: dict[str, Any]) -> Table:
+def _table_of(problem: dict[str, Any]) -> Table:
     rows = [
         (
-            _PROBLEMS[name],
             words,
             marked(with_error(cell["log_evidence"], cell["log_evidence_error"]), cell),
             marked(with_error(cell["held_out"], cell["held_out_error"], ".3f"), cell),
@@ -111,7 +114,7 @@ def _table_of(name: str, problem: dict[str, Any]) -> Table:
         )
         for words, cell in _cells(problem)
     ]
-    heads = ("problem", "model", "log-evidence", "held out", "LOO", "barrier", "R-hat")
+    heads = ("model", "log-evidence", "held out", "LOO", "barrier", "R-hat")
     return Table(heads, rows)
 
 
@@ -140,12 +143,18 @@ def _draw_sweeps(path: Path, problem: dict[str, Any]) -> Path:
             for row, score in enumerate(("log_evidence", "held_out")):
                 _draw_sweep(axes[row, column], cells, score, problem["inferred"])
             axes[1, column].set_xlabel(sweep)
-            if sweep != "alpha":
-                for row in (0, 1):
-                    axes[row, column].set_xscale("log")
+            for row in (0, 1):
+                _name_values(axes[row, column], [cell["value"] for cell in cells])
         axes[0, 0].set_ylabel("log-evidence")
         axes[1, 0].set_ylabel("held-out log-score")
     return path
+
+
+def _name_values(axes: Axes, values: list[float]) -> None:
+    """A logarithmic axis whose ticks are the values themselves."""
+    axes.set_xscale("log")
+    axes.set_xticks(values, [f"{value:g}" for value in values], rotation=45)
+    axes.minorticks_off()
 
 
 def _draw_sweep(axes: Axes, cells: list[dict[str, Any]], score: str, inferred: Any) -> None:
@@ -174,5 +183,7 @@ def _draw_inferred(path: Path, name: str, problem: dict[str, Any], arrays: xr.Da
             edges = np.geomspace(draws.min(), draws.max(), 30)
             axes.hist(draws, bins=edges.tolist(), density=True, color=BLUE, alpha=0.8)
             axes.axvline(inferred["posterior"][each][1], color=ORANGE, linewidth=1)
-            axes.set(xscale="log", xlabel=_HYPERPARAMETERS[each], yticks=[])
+            axes.set(xlabel=_HYPERPARAMETERS[each], yticks=[])
+            low, middle, high = inferred["posterior"][each]
+            _name_values(axes, [float(f"{q:.2g}") for q in (low, middle, high)])
     return path

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from traceclass.kernels.base import Kernel, Tuning
 from traceclass.kernels.composition import moves_of
-from traceclass.kernels.tempered import TemperedState
+from traceclass.kernels.replicas import TemperedState
 from traceclass.posterior import Posterior
 from traceclass.sampling.functionals import Functional, recordable
 from traceclass.sampling.moments import Moments, add_draw, no_moments

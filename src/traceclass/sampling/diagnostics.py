@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from traceclass.sampling.run import Run
+    from traceclass.sampling.tempering import Tempering
 
 # Vehtari et al. (2021) ask for R-hat below 1.01; above 1.05 chains plainly disagree.
 LARGEST_RHAT = 1.05
@@ -30,6 +31,7 @@ class Summary:
     table: pd.DataFrame
     acceptance_rates: np.ndarray
     moves: dict[str, dict[str, float]]
+    tempering: Tempering | None
     stuck_chains: tuple[int, ...]
     num_nonfinite: int
     warnings: tuple[str, ...]
@@ -38,11 +40,17 @@ class Summary:
         rates = ", ".join(f"{rate:.3f}" for rate in self.acceptance_rates)
         lines = [
             f"acceptance rate by chain: {rates}",
-            *(_line_of(move, tuning) for move, tuning in self.moves.items()),
+            *self._lines_of_moves(),
             self.table.to_string(float_format=lambda x: f"{x:.4g}"),
             *(f"warning: {text}" for text in self.warnings),
         ]
         return "\n".join(lines)
+
+    def _lines_of_moves(self) -> list[str]:
+        """One line a move; a tempered kernel has a table of its own."""
+        if self.tempering is not None:
+            return [str(self.tempering)]
+        return [_line_of(move, tuning) for move, tuning in self.moves.items()]
 
 
 def _line_of(move: str, figures: dict[str, float]) -> str:
@@ -71,6 +79,7 @@ def summarise(run: Run) -> Summary:
             name: {"acceptance_rate": rate, **run.tuning[name]}
             for name, rate in run.move_acceptance_rates.items()
         },
+        tempering=run.tempering if run.is_tempered else None,
         stuck_chains=stuck,
         num_nonfinite=int(run.num_nonfinite.sum()),
         warnings=tuple(_warnings(run, table, stuck)),

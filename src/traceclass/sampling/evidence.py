@@ -10,6 +10,8 @@ from traceclass.sampling.tempering import Tempering
 
 # Of a chain, to see how far the means of its parts lie apart.
 _PARTS = 4
+# Of a chain, for which there is an effective sample size.
+_FEWEST_DRAWS = 4
 
 
 class Evidence(NamedTuple):
@@ -100,6 +102,8 @@ def _error_of_mean(series: np.ndarray) -> float:
 
     if np.ptp(series) == 0:
         return 0.0
+    if series.shape[1] < _FEWEST_DRAWS:
+        return float("nan")
     size = float(np.asarray(array_stats.ess(series, method="mean")))
     errors = [series.std(ddof=1) / np.sqrt(size)]
     for parts in (1, _PARTS):

@@ -134,6 +134,8 @@ def sample(
         "store_positions": position_every,
         "group_size": group_size,
     }
+    if isinstance(kernel, Tempered):
+        settings["schedule"] = "adapt" if kernel.schedule is None else list(kernel.schedule)
 
     def session(signals: Pending, opened: Store | None) -> Session:
         return Session(

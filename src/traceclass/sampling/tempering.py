@@ -49,7 +49,7 @@ class Tempering:
     @property
     def round_trip_rate(self) -> float:
         """Round trips a step of a chain, all its replicas together."""
-        return float(self.round_trips.sum(axis=1).mean()) / self.num_steps
+        return float(self.round_trips.sum(axis=1).mean()) / max(self.num_steps, 1)
 
     @property
     def ideal_round_trip_rate(self) -> float:
