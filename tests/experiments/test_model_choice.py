@@ -44,7 +44,8 @@ def test_every_model_has_its_scores(finished):
     }  # fmt: skip
     for low, middle, high in problem["inferred"]["posterior"].values():
         assert 0 < low < middle < high
-    assert "log-evidence" in " ".join(shown.split()) or "evidence" in shown
+    for words in ("alpha 1.1", "alpha 3", "base", "inferred"):
+        assert f"regression, {words} " in shown
 
 
 def test_the_report_draws_sweeps_and_posteriors(finished):

@@ -28,11 +28,30 @@ INNER = {
 }
 
 
+def network_posterior() -> tc.Posterior:
+    x = np.linspace(-1, 1, 9)[:, None]
+    prior = tc.TraceClassNetwork(num_inputs=1, widths=(5, 4))
+    return tc.Posterior(prior, tc.GaussianRegression(x, np.sin(3 * x[:, 0]), noise=0.5))
+
+
+def test_what_is_cached_is_that_of_the_positions_with_node_swaps():
+    check_cache(network_posterior(), tc.mixture(tc.hmc, tc.node_swap), 0.1)
+
+
 @pytest.mark.parametrize("name", INNER)
 def test_what_is_cached_is_that_of_the_positions(name):
+    check_cache(linear_gaussian()[0], *INNER[name])
+
+
+def test_what_is_cached_is_that_of_the_positions_with_a_reference():
+    """Small noise: at a prior draw the reference's part is too large for single precision."""
+    posterior, _, _ = linear_gaussian(noise=0.02)
+    reference = tc.laplace(posterior, rank=6)
+    check_cache(posterior, tc.hmc.using(reference=reference, num_kicks=5), 0.2)
+
+
+def check_cache(posterior, inner, step_size):
     """Log-likelihoods and gradients of all replicas, after every one of 30 steps with swaps."""
-    inner, step_size = INNER[name]
-    posterior, _, _ = linear_gaussian()
     algorithm = tc.tempered(inner, schedule=(1, 0.3, 0.1, 0.02, 0))(posterior, step_size)
 
     def step(state, key):
@@ -45,7 +64,9 @@ def test_what_is_cached_is_that_of_the_positions(name):
         return state, jnp.stack(off).max()
 
     keys = jax.random.split(jax.random.key(0), 30)
-    end, off = jax.jit(lambda s: jax.lax.scan(step, s, keys))(algorithm.init(jnp.zeros(6)))
+    end, off = jax.jit(lambda s: jax.lax.scan(step, s, keys))(
+        algorithm.init(jnp.zeros(posterior.prior.num_coordinates))
+    )
     assert float(off.max()) < 1e-4
     assert len(np.unique(np.asarray(end.replicas.position), axis=0)) == 5
     assert sorted(np.asarray(end.labels).tolist()) == [0, 1, 2, 3, 4]
@@ -142,6 +163,32 @@ def test_trajectories_inside_are_short_and_end_at_a_quarter_turn():
     assert "num_kicks" not in fixed[0]
 
 
+def test_a_reference_follows_the_power():
+    """Of a Gaussian likelihood mu_t is Gaussian, and the tempered Laplace reference is mu_t."""
+    posterior, _, _ = linear_gaussian()
+    a = np.asarray(posterior.values_of.basis, dtype=np.float64)
+    y, noise, t = np.asarray(posterior.likelihood.observations), 0.3, 0.2
+    precision = np.eye(6) + t * a.T @ a / noise**2
+    reference = tc.laplace(posterior, rank=6).tempered(t)
+    vectors = np.asarray(reference.vectors, dtype=np.float64)
+    found = np.eye(6) + vectors * np.asarray(reference.eigenvalues) @ vectors.T
+    assert np.allclose(found, precision, rtol=1e-3, atol=1e-3)
+    assert np.allclose(
+        reference.mean, np.linalg.solve(precision, t * a.T @ y / noise**2), atol=1e-3
+    )
+
+
+def test_a_traced_step_size_gives_its_kicks():
+    posterior, _, _ = linear_gaussian()
+    kernel = tc.tempered(tc.hmc, num_temperatures=3)
+
+    def moved(step_size):
+        algorithm = kernel(posterior, step_size)
+        return algorithm.step(jax.random.key(0), algorithm.init(jnp.zeros(6)))[0].position
+
+    assert np.allclose(jax.jit(moved)(0.05), moved(0.05), atol=1e-5)
+
+
 def test_a_step_size_for_all_or_for_each():
     kernel = tc.tempered(tc.pcn, num_temperatures=3)
     assert [t.get("step_size") for t in kernel.tuning(0.2)] == [0.2, 0.2, None, None]
@@ -156,6 +203,11 @@ def test_a_step_size_for_all_or_for_each():
         (lambda: tc.tempered(tc.pcn, num_temperatures=1), ValueError, "num_temperatures.*1"),
         (lambda: tc.tempered(tc.pcn, schedule=(1, 0.5)), ValueError, "fall from 1"),
         (lambda: tc.tempered(tc.pcn, schedule=(0, 0.5, 1)), ValueError, "fall from 1"),
+        (
+            lambda: tc.tempered(tc.pcn, num_temperatures=4, schedule=(1, 0.5, 0)),
+            ValueError,
+            "num_temperatures is 4, but schedule has 3",
+        ),
         (lambda: tc.tempered(tc.pcn, steps_per_swap=0), ValueError, "steps_per_swap"),
         (lambda: tc.tempered(tc.tempered(tc.pcn)), TypeError, "inside tempered"),
         (lambda: tc.cycle(tc.tempered(tc.pcn), tc.node_swap), TypeError, "put it around"),

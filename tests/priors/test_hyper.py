@@ -345,6 +345,7 @@ def test_laws_of_other_things_than_numbers_are_explained():
             r"needs alpha > 1, got .* down to 0. .*not summable.*ShiftedLogNormal\(low=1",
         ),
         (fourier(2)(), {"alpha": tc.Uniform(low=0.9, high=2)}, ValueError, "down to 0.9"),
+        (fourier(2)(), {"alpha": lambda h: 1 + jax.nn.relu(h)}, ValueError, "down to 1. "),
         (
             cosine(),
             {"exponent": jnp.exp},

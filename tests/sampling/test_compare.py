@@ -84,6 +84,18 @@ def test_what_is_not_known_is_said():
     assert np.isnan(tc.compare({"mine": plain}).table["log_evidence"].iloc[0])
 
 
+def test_a_likelihood_without_single_observations_has_its_evidence_all_the_same():
+    likelihood = tc.Likelihood(X, lambda v: -jnp.sum(v**2))
+    run = tc.sample(
+        tc.Posterior(cosine_prior(), likelihood), tc.tempered(tc.pcn, schedule=(1, 0.1, 0)),
+        step_size=0.4, num_warmup=0, num_samples=20, progress=False,
+    )  # fmt: skip
+    (model,) = tc.compare({"mine": run}).models
+    assert np.isfinite(model.log_evidence.value)
+    assert np.isnan(model.elpd_loo.value)
+    assert any("no LOO" in note for note in model.notes)
+
+
 def test_what_cannot_be_compared_is_refused(runs):
     with pytest.raises(ValueError, match="at least one run"):
         tc.compare({})
@@ -100,6 +112,16 @@ def test_the_evidence_by_smc_agrees():
     assert found.each.shape == (6,)
     assert found.standard_error < 0.15
     assert abs(found.log_evidence - exact(0.3)[0]) < 3.5 * max(found.standard_error, 0.02)
+
+
+def test_smc_says_when_particles_do_not_arrive():
+    """Half of the prior makes the data impossible."""
+    likelihood = tc.Likelihood(X, lambda v: jnp.where(v[0] > 0, 0.0, -jnp.inf))
+    with pytest.raises(ValueError, match="did not reach the posterior"):
+        tc.smc_evidence(
+            tc.Posterior(cosine_prior(), likelihood), tc.pcn, num_particles=50, num_repeats=2,
+            num_moves=2,
+        )  # fmt: skip
 
 
 def test_smc_evidence_refuses_what_it_cannot_tune():

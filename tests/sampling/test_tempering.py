@@ -10,7 +10,7 @@ from small import posterior as small_posterior
 
 import traceclass as tc
 from traceclass.sampling.evidence import stepping_stones, thermodynamic_integral
-from traceclass.sampling.schedule import _round_ends, equalised
+from traceclass.sampling.schedule import TemperedAdaptation, _round_ends, equalised
 from traceclass.sampling.tempering import Tempering
 
 pytestmark = pytest.mark.xdist_group("tempering")
@@ -39,6 +39,54 @@ def test_a_barrier_all_at_the_prior_is_found_in_rounds():
     for _ in range(12):
         t = equalised(t, -np.diff(barrier(t)))
     assert -np.diff(barrier(t)).max() < 0.45
+
+
+def adapted(kernel: tc.Kernel, acceptance, num_warmup: int, tries=None) -> list[dict]:
+    """What warm-up finds where a move of size s is accepted at the rate `acceptance(s, window)`."""
+    adaptation = TemperedAdaptation(kernel, num_warmup, sizes_are_given=False)
+    tuning = list(kernel.tuning(kernel.first_step_size))
+    for window in range(num_warmup // 20):
+        tuning, _ = adaptation.window(20 * window, tuning)
+        tried = np.array([20.0 if tries is None else tries[n](window) for n in range(len(tuning))])
+        rates = [
+            acceptance(move["step_size"], window) if "step_size" in move else 0.5 for move in tuning
+        ]
+        adaptation.update(20 * (window + 1), np.where(tried > 0, rates, 0.0), tried, None)
+    return adaptation.settled(tuning)
+
+
+def test_steps_recover_from_a_slow_start():
+    """Nothing is accepted in the first ten windows; then 0.8 at a step of 0.01."""
+
+    def acceptance(size, window):
+        return 0.0 if window < 10 else np.exp(-size * -np.log(0.8) / 0.01)
+
+    found = adapted(tc.tempered(tc.hmc, num_temperatures=3), acceptance, 600)
+    assert 0.005 < found[0]["step_size"] < 0.02
+
+
+def test_a_move_that_is_seldom_tried_keeps_its_step():
+    """One window in two tries the second move at all: the others say nothing about it."""
+
+    def acceptance(size, _):
+        return np.exp(-size * -np.log(0.5) / 0.1)
+
+    kernel = tc.tempered(tc.mixture(tc.pcn, tc.hmc), num_temperatures=2)
+    seldom = [lambda _: 20.0, lambda window: 6.0 * (window % 2), lambda _: 10.0]
+    found = adapted(kernel, acceptance, 2_000, seldom)
+    # 0.8 is reached at 0.032 by HMC, 0.234 at 0.21 by pCN.
+    assert found[1]["step_size"] == pytest.approx(0.0322, rel=0.2)
+    assert found[0]["step_size"] == pytest.approx(0.2095, rel=0.1)
+
+
+def test_the_hottest_temperature_stays_a_number():
+    """Prior draws with impossible data are refused at any t: the schedule must not run to zero."""
+    t = np.array([*np.geomspace(1, 1e-3, 5), 0.0])
+    for _ in range(60):
+        t = equalised(t, np.ones(5))
+    assert (np.diff(t) < 0).all()
+    assert np.float32(t[-2]) > 0
+    assert np.isfinite(1 / np.float32(t[-2]))
 
 
 def test_rounds_end_within_their_share_of_warm_up():
@@ -74,6 +122,21 @@ def test_both_evidences_and_their_errors_from_exact_draws():
         assert abs(estimates.mean() - exact) < 5 * estimates.std() / np.sqrt(200) + 0.1 * errors[0]
         # The largest of three estimates of the same error is above it by a quarter, not twice it.
         assert 0.9 < errors.mean() / estimates.std() < 1.9
+
+
+@pytest.mark.parametrize("t", [(1.0, 0.0), (1.0, 0.05, 0.0)])
+def test_an_evidence_without_overlap_has_a_large_error(t):
+    """20 dimensions, noise 0.1, exact draws: far too low, and said to be."""
+    rng = np.random.default_rng(0)
+    t, y, noise = np.array(t), np.full(20, 0.7), 0.1
+    precision = 1 + t[:, None] / noise**2
+    mean = t[:, None] * y / noise**2 / precision
+    z = mean + rng.normal(size=(4, 500, len(t), 20)) / np.sqrt(precision)
+    levels = -0.5 * np.sum(((y - z) / noise) ** 2 + np.log(2 * np.pi * noise**2), axis=-1)
+    exact = -0.5 * np.sum(y**2 / (1 + noise**2) + np.log(2 * np.pi * (1 + noise**2)))
+    value, error = stepping_stones(t, levels)
+    assert value < exact - 5
+    assert exact - value < 3 * error
 
 
 def test_impossible_draws_of_the_prior_count_as_zero_likelihood():

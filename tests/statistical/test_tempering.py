@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cells import SETTINGS
+from cells import SETTINGS, any_reference
 from invariance import FALSE_ALARM, NUM_CELLS, judge, z_score
 from joint import POINTS, action_choice, priors, regression
 from modes import two_modes
@@ -100,10 +100,15 @@ def test_all_temperatures_are_invariant():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["pcn", "hmc", "elliptical_slice", "cycle(pcn, mala)"])
+@pytest.mark.parametrize(
+    "name", ["pcn", "hmc", "elliptical_slice", "cycle(pcn, mala)", "hmc, reference"]
+)
 def test_all_temperatures_are_invariant_with(name):
     setting = SETTINGS[name]
-    p_value, _ = p_value_at_all_temperatures(setting.kernel, setting.for_series, seed=12)
+    kernel = setting.kernel
+    if setting.has_reference:
+        kernel = kernel.using(reference=any_reference(priors()["Fourier"].num_coordinates))
+    p_value, _ = p_value_at_all_temperatures(kernel, setting.for_series, seed=12)
     assert p_value > FALSE_ALARM / NUM_CELLS
 
 

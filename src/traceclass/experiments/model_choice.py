@@ -286,6 +286,7 @@ def _cell(sampled: Run, scores: Model) -> dict[str, Any]:
         "barrier": tempering.barrier,
         "fewest_round_trips": int(tempering.round_trips.min()),
         "rhat": rhat,
+        "warnings": list(sampled.summary().warnings),
         "is_converged": bool(rhat < LARGEST_RHAT),
         "seconds": sampled.compile_seconds + sampled.warmup_seconds + sampled.sampling_seconds,
     }

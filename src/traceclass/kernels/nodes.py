@@ -66,8 +66,8 @@ def node_table(
     prior = posterior.prior
     if isinstance(prior, Hyper):
         raise ValueError(
-            f"{move} needs a network prior with a fixed alpha, got a Hyper: how probable a swap is "
-            "depends on alpha and on the tails. Use another kernel, or fix them."
+            f"{move} needs a network prior (TraceClassNetwork or IidNetwork), got a Hyper: nodes "
+            "are not swapped where hyperparameters or tails are inferred. Use another kernel."
         )
     if not isinstance(prior, NetworkPrior):
         raise ValueError(

@@ -78,6 +78,18 @@ class Reference(Module):
         require_shape(z, self.mean.shape, "a position, by this reference,")
         return self._power(0.5, z - self.mean)
 
+    def tempered(self, t: Any) -> Reference:
+        r"""Of the posterior whose likelihood is raised to the power t, if that is Gaussian.
+
+        Precision I + t V diag(lambda) V'. A mean that a Gaussian likelihood has made is multiplied
+        along v_i by t (1 + lambda_i) / (1 + t lambda_i), and by t where the data say next to
+        nothing.
+        """
+        along = self.vectors.T @ self.mean
+        factors = t * (1 + self.eigenvalues) / (1 + t * self.eigenvalues)
+        mean = t * self.mean + self.vectors @ ((factors - t) * along)
+        return Reference(mean, self.vectors, t * self.eigenvalues)
+
     def sample(self, key: Key[Array, ""]) -> Float[Array, " z"]:
         """A draw of N(m, G)."""
         return self.position(standard_normal(key, self.mean))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, Key
 
 from traceclass.kernels.base import (
@@ -23,9 +24,9 @@ from traceclass.kernels.base import (
     standard_normal,
 )
 from traceclass.kernels.composition import (
+    Composition,
     CompositionInfo,
     Part,
-    entry_key,
     moves_of,
 )
 from traceclass.kernels.replicas import TemperedState, swap, together
@@ -36,6 +37,7 @@ from traceclass.validation import require_count
 # way of the prior. Hotter trajectories have as many kicks, because all are computed together, and
 # longer steps. Measured: benchmarks/README.md.
 _TURN, _FEWEST_KICKS, _MOST_KICKS = 0.4, 5, 40
+_DEFAULT = 10
 # The hottest inverse temperature above zero that adaptation begins with.
 _FIRST_HOTTEST = 1e-3
 
@@ -154,7 +156,9 @@ def _algorithm(
     """The algorithm for inverse temperatures t_0 = 1 > ... > t_K = 0; `tuning` has a leading axis
     over all but the last."""
     at_posterior = jax.tree.map(lambda leaf: leaf[0], tuning)
-    raw = kernel.assemble(posterior, at_posterior)
+    # A reference's own part of a log-likelihood takes digits from it: states are made without one.
+    has_reference = any(move.reference is not None for move in kernel.moves)
+    raw = _without_reference(kernel).assemble(posterior, at_posterior)
 
     def begun(position: Array, key: Any = None) -> Any:
         """A replica at a position."""
@@ -166,24 +170,27 @@ def _algorithm(
 
     def explore(t: Array, tuning: Any, key: Array, replica: Any) -> tuple[Any, Any]:
         """Steps of the kernel at one temperature, and their counts."""
-        target = posterior.tempered(t)
-        algorithm = kernel.assemble(target, tuning)
+        algorithm = _at_power(kernel, t).assemble(posterior.tempered(t), tuning)
         part = Part(algorithm, kernel.keeps_any_state)
+        key_steps, key_entry = jax.random.split(key)
 
         def step(number: Array, carry: Any) -> Any:
             state, counts = carry
-            state, info = algorithm.step(jax.random.fold_in(key, number), state)
+            state, info = algorithm.step(jax.random.fold_in(key_steps, number), state)
             return state, jax.tree.map(lambda old, new: old + new, counts, moves_of(info))
 
-        entered = part.entered(_times(t, replica), entry_key(key))
+        entered = part.entered(_times(t, replica), key_entry)
         shapes = jax.eval_shape(lambda s: moves_of(algorithm.step(key, s)[1]), entered)
         none = jax.tree.map(_zeros_to_count, shapes)
         end, counts = jax.lax.fori_loop(0, steps_per_swap, step, (entered, none))
-        if _is_ours(end):
+        if _is_ours(end) and not has_reference:
             left = _times(1 / t, end)
+            # There and back again is not the same in the last digit: what did not change stays.
+            is_same = end.log_likelihood == entered.log_likelihood
+            level = jnp.where(is_same, replica.log_likelihood, left.log_likelihood)
+            left = left._replace(log_likelihood=level)
         else:
-            left = State(end.position, posterior.log_likelihood(end.position))
-        # There and back again is not the same in the last digit: who is rejected stays.
+            left = begun(end.position, key_entry)
         moved = (counts[0].is_accepted > 0).any()
         return jax.tree.map(lambda new, old: jnp.where(moved, new, old), left, replica), counts
 
@@ -229,6 +236,26 @@ def _info(moves: MetropolisInfo, tried: Array, swaps: MetropolisInfo, swapped: A
     )
 
 
+def _with_references(kernel: Kernel, change: Callable[[Any], Any]) -> Kernel:
+    """The kernel with the reference of every part changed; None for none."""
+    if isinstance(kernel, Composition):
+        parts = tuple(_with_references(part, change) for part in kernel.parts)
+        return dataclasses.replace(kernel, parts=parts)
+    if kernel.reference is None:
+        return kernel
+    options = dict(kernel.options) | {"reference": change(kernel.reference)}
+    return dataclasses.replace(kernel, options=tuple(sorted(options.items())))
+
+
+def _at_power(kernel: Kernel, t: Array) -> Kernel:
+    """With references of the posterior as they would be for its likelihood to the power t."""
+    return _with_references(kernel, lambda reference: reference.tempered(t))
+
+
+def _without_reference(kernel: Kernel) -> Kernel:
+    return _with_references(kernel, lambda _: None)
+
+
 def _zeros_to_count(like: Any) -> Array:
     """Zeros to add to: truth values are counted."""
     is_float = jnp.issubdtype(like.dtype, jnp.floating)
@@ -252,11 +279,11 @@ def _is_finite(state: Any) -> Array:
 def tempered(
     kernel: KernelFactory,
     *,
-    num_temperatures: int = 10,
+    num_temperatures: int | None = None,
     schedule: Sequence[float | int] | None = None,
     steps_per_swap: int = 1,
 ) -> Tempered:
-    r"""`kernel` at `num_temperatures` powers of the likelihood, between prior and posterior.
+    r"""`kernel` at `num_temperatures` (10) powers of the likelihood, between prior and posterior.
 
         mu_t(dz) = exp(t l(z)) N(0, I)(dz) / Z_t,   1 = t_0 > t_1 > ... > t_K = 0
 
@@ -281,13 +308,20 @@ def tempered(
         raise TypeError("tempered cannot be put inside tempered; ask for more temperatures.")
     if schedule is not None:
         schedule = _checked_schedule(schedule)
+        if num_temperatures not in (None, len(schedule)):
+            raise ValueError(
+                f"num_temperatures is {num_temperatures}, but schedule has {len(schedule)}; give "
+                "one of them."
+            )
         num_temperatures = len(schedule)
     why = "It goes from the posterior to the prior, which are two."
     return Tempered(
         build=tempered,
         thin=inner.thin,
         inner=inner,
-        num_temperatures=require_count(num_temperatures, "num_temperatures", why, 2),
+        num_temperatures=require_count(
+            _DEFAULT if num_temperatures is None else num_temperatures, "num_temperatures", why, 2
+        ),
         schedule=schedule,
         steps_per_swap=require_count(steps_per_swap, "steps_per_swap", "Replicas have to move."),
     )
@@ -304,8 +338,11 @@ def _checked_schedule(schedule: Sequence[float | int]) -> tuple[float, ...]:
     return tuple(given.tolist())
 
 
-def kicks_of(step_size: Any) -> int:
+def kicks_of(step_size: Any) -> Any:
     """Kicks of every trajectory, for a step size at the posterior."""
+    if isinstance(step_size, Tracer):
+        kicks = jnp.round(_TURN / step_size)
+        return jnp.clip(kicks, _FEWEST_KICKS, _MOST_KICKS).astype(jnp.int32)
     return int(np.clip(round(_TURN / float(step_size)), _FEWEST_KICKS, _MOST_KICKS))
 
 

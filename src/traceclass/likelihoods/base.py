@@ -76,6 +76,13 @@ class Likelihood(Module):
         return self._predict(values)
 
 
+def gives_each(likelihood: Any) -> bool:
+    """Whether it knows the log-probability of each observation."""
+    if isinstance(likelihood, Likelihood):
+        return likelihood._log_prob_each is not None
+    return hasattr(likelihood, "log_prob_each")
+
+
 def at_noise(log_prob: Callable[..., Array], values: Array, noise: Any) -> Array:
     """log_prob(values), or log_prob(values, noise=noise) where the prior gives a noise level."""
     if noise is None:

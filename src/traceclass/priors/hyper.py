@@ -283,7 +283,9 @@ def _law(prior: Prior, name: str, given: Any) -> Hyperprior:
     """The law of a hyperparameter, if all its values are allowed."""
     law = given if isinstance(given, Hyperprior) else OwnHyperprior(given)
     low = law.support[0]
-    if name in _SUMMABLE and low < 1:
+    # A law of ours comes near the ends of its support and never there; a function may.
+    is_too_low = low <= 1 if isinstance(law, OwnHyperprior) else low < 1
+    if name in _SUMMABLE and is_too_low:
         raise ValueError(
             f"{type(prior).__name__} needs {name} > 1, got a hyperprior with values down to "
             f"{low:g}. At or below 1 the variances are not summable, so the prior is not "

@@ -62,9 +62,12 @@ def headline(results: dict[str, Any]) -> str:
     """The run in one sentence for the terminal."""
     best = []
     for name, problem in results["problems"].items():
-        cells = list(_cells(problem))
-        first = max(cells, key=lambda cell: cell[1]["log_evidence"])
-        best.append(f"{_PROBLEMS[name]}: {first[0]} has the highest evidence")
+        good = [cell for cell in _cells(problem) if cell[1]["is_converged"]]
+        if good:
+            first = max(good, key=lambda cell: cell[1]["log_evidence"])
+            best.append(f"{_PROBLEMS[name]}: {first[0]} has the highest evidence")
+        else:
+            best.append(f"{_PROBLEMS[name]}: no model converged")
     everything = [cell for p in results["problems"].values() for _, cell in _cells(p)]
     converged = sum(cell["is_converged"] for cell in everything)
     return (
@@ -74,15 +77,11 @@ def headline(results: dict[str, Any]) -> str:
 
 
 def warnings(results: dict[str, Any]) -> list[str]:
-    """Models whose chains disagree, or whose replicas never made the whole way."""
+    """What is wrong with single runs."""
     found = []
     for name, problem in results["problems"].items():
         for words, cell in _cells(problem):
-            if not cell["is_converged"]:
-                found.append(
-                    f"{_PROBLEMS[name]}, {words}: R-hat is {cell['rhat']:.2f}; its replicas made "
-                    f"{cell['fewest_round_trips']} round trips or more. Use more draws."
-                )
+            found += [f"{_PROBLEMS[name]}, {words}: {text}" for text in cell["warnings"]]
     return found
 
 

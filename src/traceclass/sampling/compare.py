@@ -16,7 +16,9 @@ import numpy as np
 from jaxtyping import Array
 from scipy.special import logsumexp
 
+from traceclass.likelihoods.base import gives_each
 from traceclass.posterior import Posterior
+from traceclass.sampling.diagnostics import LARGEST_REJECTION
 from traceclass.sampling.run import Run
 
 if TYPE_CHECKING:
@@ -121,9 +123,11 @@ def compare(runs: Mapping[str, Run], *, held_out: Any = None) -> Comparison:
       importance sampling (ArviZ's), where the likelihood has `log_prob_each`. Observations with a
       Pareto k above 0.7 are counted as `influential`, and make it unreliable.
 
-    Runs need their posterior and stored positions for the last two. They are ordered by evidence if
-    all have one, else by the held-out score, else by LOO. Evidence and the others answer different
-    questions: how probable the model made the data beforehand, and how well it predicts after.
+    The runs must be of the same data: that is not checked, and evidence and LOO mean nothing
+    otherwise. They need their posterior and stored positions for the last two, and are ordered by
+    evidence if all have one, else by the held-out score, else by LOO. Evidence and the others
+    answer different questions: how probable the model made the data beforehand, and how well it
+    predicts after.
     """
     if not runs:
         raise ValueError("compare needs at least one run, got none.")
@@ -152,6 +156,8 @@ def _model(name: str, run: Run, held_out: Any) -> Model:
     if run.is_tempered:
         found = run.evidence
         evidence = Score(found.log_evidence, found.standard_error)
+        if run.tempering.rejections.max() > LARGEST_REJECTION:
+            notes.append("its temperatures lie too far apart for the evidence; use more of them.")
     else:
         notes.append("no evidence, because it was sampled without tc.tempered.")
     posterior, positions = run.posterior, run.positions
@@ -163,7 +169,7 @@ def _model(name: str, run: Run, held_out: Any) -> Model:
     few = jnp.asarray(positions[:, ::every])
     predicted = _UNKNOWN if held_out is None else _predicted(posterior, held_out, few)
     loo, num_influential = _UNKNOWN, 0
-    if hasattr(posterior.likelihood, "log_prob_each"):
+    if gives_each(posterior.likelihood):
         loo, num_influential = _leave_one_out(posterior, few)
         if num_influential:
             notes.append(f"LOO has {num_influential} observations with Pareto k above 0.7.")
@@ -173,7 +179,7 @@ def _model(name: str, run: Run, held_out: Any) -> Model:
 
 
 def _predicted(posterior: Posterior, held_out: Any, positions: Array) -> Score:
-    if not hasattr(held_out, "log_prob_each"):
+    if not gives_each(held_out):
         raise TypeError(
             "held_out must be a likelihood with log_prob_each(values), such as "
             f"tc.GaussianRegression(x_test, y_test, noise=...); got {type(held_out).__name__}."
@@ -181,7 +187,8 @@ def _predicted(posterior: Posterior, held_out: Any, positions: Array) -> Score:
     fresh = Posterior(posterior.prior, held_out)
     each = np.asarray(_each(fresh, positions.reshape(-1, positions.shape[-1])), dtype=np.float64)
     by_observation = logsumexp(each, axis=0) - np.log(len(each))
-    error = by_observation.std(ddof=1) / np.sqrt(by_observation.size)
+    count = by_observation.size
+    error = by_observation.std(ddof=1) / np.sqrt(count) if count > 1 else np.nan
     return Score(float(by_observation.mean()), float(error))
 
 

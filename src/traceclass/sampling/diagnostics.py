@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 LARGEST_RHAT = 1.05
 # Of all replicas of a chain together: each brings one independent look at the posterior's modes.
 FEWEST_ROUND_TRIPS = 10
+# Above it, neighbours overlap too little to say anything about each other.
+LARGEST_REJECTION = 0.95
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,6 +109,12 @@ def _warnings(run: Run, table: pd.DataFrame, stuck: tuple[int, ...]) -> list[str
             f"{run.num_samples} draws a chain are too few for ESS and R-hat; keep at least 4."
         )
     if run.is_tempered:
+        worst = float(run.tempering.rejections.max())
+        if worst > LARGEST_REJECTION:
+            warnings.append(
+                f"neighbouring temperatures refuse to change places {worst:.0%} of the time: the "
+                "barrier is higher than it seems and the evidence too low. Use more temperatures."
+            )
         trips = run.tempering.round_trips.sum(axis=1)
         if trips.min() < FEWEST_ROUND_TRIPS:
             warnings.append(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit
 
 from traceclass.sampling.tempering import Tempering
 
@@ -52,14 +54,36 @@ def stepping_stones(t: np.ndarray, levels: np.ndarray) -> tuple[float, float]:
         psi = sum_k (w_k / mean w_k - 1),
 
     one series for all temperatures, so what replicas carry from one to the other is in it, with the
-    autocorrelation. Reference: Xie et al., Syst. Biol. 2011.
+    autocorrelation. Where neighbours hardly overlap, a few weights make the mean, and such an error
+    is far too small; it is therefore at least the distance from the estimate by Bennett's
+    acceptance ratio, to which both neighbours contribute. References: Xie et al., Syst. Biol. 2011;
+    Bennett 1976.
     """
-    exponents = (t[:-1] - t[1:]) * levels[..., 1:]
-    highest = exponents.max(axis=(0, 1))
-    weights = np.exp(exponents - highest)
+    h = t[:-1] - t[1:]
+    hotter, colder = h * levels[..., 1:], h * levels[..., :-1]
+    highest = hotter.max(axis=(0, 1))
+    weights = np.exp(hotter - highest)
     means = weights.mean(axis=(0, 1))
     psi = np.sum(weights / means - 1, axis=-1)
-    return float(np.sum(np.log(means) + highest)), _error_of_mean(psi)
+    ratios = np.log(means) + highest
+    by_both = [_bennett(hotter[..., k], colder[..., k]) for k in range(h.size)]
+    error = max(_error_of_mean(psi), abs(float(np.sum(ratios - by_both))))
+    return float(np.sum(ratios)), error
+
+
+def _bennett(hotter: np.ndarray, colder: np.ndarray) -> float:
+    r"""The c with sum sigma(a - c) = sum sigma(c - b): log(Z_cold / Z_hot) by draws of both.
+
+    a = h l at the hotter, b = h l at the colder temperature, as many of each; sigma is the
+    logistic function.
+    """
+    finite = np.concatenate([hotter[np.isfinite(hotter)], colder[np.isfinite(colder)]])
+
+    def difference(c: float) -> float:
+        return float(np.sum(expit(hotter - c)) - np.sum(expit(c - colder)))
+
+    root: Any = brentq(difference, finite.min() - 50, finite.max() + 50)
+    return float(root)
 
 
 def thermodynamic_integral(t: np.ndarray, levels: np.ndarray) -> tuple[float, float]:

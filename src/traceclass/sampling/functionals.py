@@ -52,6 +52,15 @@ def bytes_per_draw(
     return positions + size + sum(s.size * s.dtype.itemsize for s in shapes.values())
 
 
+def counter_bytes(num_moves: int, num_temperatures: int) -> int:
+    """Bytes of the counters of one draw of one chain.
+
+    Four numbers of four bytes a move, see `chunk.Tally`, and three a temperature, see
+    `TemperedState.recorded`.
+    """
+    return 4 * (4 * num_moves + 3 * num_temperatures)
+
+
 def kept_bytes(
     posterior: Posterior,
     shapes: Mapping[str, jax.ShapeDtypeStruct],
@@ -62,8 +71,7 @@ def kept_bytes(
     num_temperatures: int,
 ) -> int:
     """Bytes that all draws of one chain keep, with their counters."""
-    # Four numbers of four bytes a move, see chunk.Tally, and three a temperature, TemperedState.
-    counters = 4 * (4 * num_moves + 3 * num_temperatures)
+    counters = counter_bytes(num_moves, num_temperatures)
     without = bytes_per_draw(posterior, shapes, store_positions=False)
     of_positions = bytes_per_draw(posterior, shapes, store_positions=True) - without
     num_positions = -(-num_samples // position_every) if position_every else 0

@@ -21,6 +21,7 @@ from traceclass.sampling.functionals import (
     bytes_per_draw,
     check_functionals,
     check_memory,
+    counter_bytes,
     kept_bytes,
 )
 from traceclass.sampling.identity import identity_of
@@ -110,14 +111,18 @@ def sample(
     if until is not None:
         _check_until(until, num_samples, thin, record)
     positions = _checked_positions(initial_positions, posterior, num_chains)
-    draw_bytes = bytes_per_draw(posterior, shapes, position_every > 0) * num_chains
+    counts = {
+        "num_moves": len(kernel.moves),
+        "num_temperatures": kernel.num_temperatures if isinstance(kernel, Tempered) else 0,
+    }
+    draw_bytes = bytes_per_draw(posterior, shapes, position_every > 0) + counter_bytes(**counts)
+    draw_bytes *= num_chains
     num_bytes = num_chains * kept_bytes(
         posterior,
         shapes,
         num_samples=num_samples,
         position_every=position_every,
-        num_moves=len(kernel.moves),
-        num_temperatures=kernel.num_temperatures if isinstance(kernel, Tempered) else 0,
+        **counts,
     )
     # Running moments are a mean and a sum of squares a chain, however many draws there are.
     moment_bytes = 2 * num_chains * sum(s.size * s.dtype.itemsize for s in moment_shapes)

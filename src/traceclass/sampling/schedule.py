@@ -16,11 +16,14 @@ from traceclass.sampling.adaptation import WINDOW, Memory
 _FIRST_ROUND, _GROWTH = 2, 1.5
 # The share of warm-up in which the schedule moves; in the rest step sizes settle for it.
 _SHARE_OF_ROUNDS = 0.7
-# log(step size) moves by this times (acceptance rate - target), divided by (number of windows since
-# the last schedule)^0.6, a Robbins-Monro sequence.
+# log(step size) moves by at most this, divided by (number of updates since the last schedule)^0.6,
+# a Robbins-Monro sequence.
 _GAIN, _DECAY = 1.0, 0.6
-# A pair that is never refused still keeps some distance.
-_LEAST_REJECTION = 1e-3
+# Steps of a chain that an update is made of; fewer tell too little.
+_STEPS_AN_UPDATE = WINDOW / 2
+# A pair that is never refused still keeps some distance, and the hottest t some from zero: where
+# prior draws make the data impossible, no t brings it nearer.
+_LEAST_REJECTION, _LEAST_T = 1e-3, 1e-20
 
 
 def equalised(t: np.ndarray, rejections: np.ndarray) -> np.ndarray:
@@ -37,6 +40,7 @@ def equalised(t: np.ndarray, rejections: np.ndarray) -> np.ndarray:
     c = upward[1]
     wanted = np.linspace(0.0, barrier[-1], t.size)
     found = np.exp(PchipInterpolator(barrier, np.log(upward + c))(wanted)) - c
+    found = np.maximum(found, _LEAST_T * np.arange(t.size))
     found[0], found[-1] = 0.0, 1.0
     return found[::-1]
 
@@ -62,7 +66,8 @@ class TemperedAdaptation:
         self._is_moving = kernel.schedule is None
         self._ends = _round_ends(num_warmup)
         self._settles_after = int(_SHARE_OF_ROUNDS * num_warmup)
-        self._num_since = 0
+        self._num_since = np.zeros_like(self._log_sizes)
+        self._accepted, self._made = np.zeros_like(self._log_sizes), np.zeros_like(self._log_sizes)
         self._averaged = np.zeros_like(self._log_sizes)
         self._num_averaged = 0
         # Refusals and trials of each pair since the last schedule.
@@ -89,11 +94,13 @@ class TemperedAdaptation:
     def update(self, done: int, rates: np.ndarray, tried: np.ndarray, positions: Any) -> None:
         del positions
         gaps = len(self._log_sizes)
-        of_moves = rates[: gaps * self._num_moves].reshape(gaps, self._num_moves)[:, self._sized]
-        self._num_since += 1
-        gain = _GAIN / self._num_since**_DECAY
-        self._log_sizes += gain * (of_moves - self._aims)
-        self._log_sizes = np.minimum(self._log_sizes, self._largest)
+        of_moves, num_moves = (
+            part[: gaps * self._num_moves].reshape(gaps, self._num_moves)[:, self._sized]
+            for part in (rates, tried)
+        )
+        self._accepted += of_moves * num_moves
+        self._made += num_moves
+        self._update_sizes(is_settling=done > self._settles_after)
         if done > self._settles_after:
             self._averaged += self._log_sizes
             self._num_averaged += 1
@@ -102,6 +109,23 @@ class TemperedAdaptation:
         self._tried += num_swaps
         if done in self._ends:
             self._next_round()
+
+    def _update_sizes(self, *, is_settling: bool) -> None:
+        """Step sizes of the moves that were made often enough since their last update.
+
+        On the way the error counts in shares of the largest there can be on its side, so that a
+        step grows as fast as it shrinks; to settle it counts as it is, without bias.
+        """
+        is_ready = self._made >= _STEPS_AN_UPDATE
+        error = self._accepted / np.maximum(self._made, 1) - self._aims
+        if not is_settling:
+            error /= np.where(error > 0, 1 - self._aims, self._aims)
+        self._num_since += is_ready
+        gain = _GAIN / np.maximum(self._num_since, 1) ** _DECAY
+        moved = np.minimum(self._log_sizes + gain * error, self._largest)
+        self._log_sizes = np.where(is_ready, moved, self._log_sizes)
+        self._accepted = np.where(is_ready, 0.0, self._accepted)
+        self._made = np.where(is_ready, 0.0, self._made)
 
     def _set_kicks(self) -> None:
         """Trajectories for the step sizes found so far, and the largest that these allow."""
@@ -114,7 +138,7 @@ class TemperedAdaptation:
         self._log_sizes = np.minimum(self._log_sizes, self._largest)
 
     def _next_round(self) -> None:
-        self._num_since = 0
+        self._num_since = np.zeros_like(self._num_since)
         if self._is_moving:
             self._move_schedule()
         self._set_kicks()
@@ -153,7 +177,8 @@ class TemperedAdaptation:
             "schedule": self._t,
             "log sizes": self._log_sizes,
             "averaged": self._averaged,
-            "counts": np.array([self._num_since, self._num_averaged]),
+            "num averaged": np.array(self._num_averaged),
+            "moves": np.stack([self._num_since, self._accepted, self._made]),
             "swaps": np.stack([self._refused, self._tried]),
             "kicks": np.array(self._kicks),
             "largest": self._largest,
@@ -162,7 +187,8 @@ class TemperedAdaptation:
     def remember(self, memory: Memory) -> None:
         self._t, self._log_sizes = memory["schedule"], memory["log sizes"]
         self._averaged = memory["averaged"]
-        self._num_since, self._num_averaged = memory["counts"].tolist()
+        self._num_averaged = int(memory["num averaged"])
+        self._num_since, self._accepted, self._made = memory["moves"]
         self._refused, self._tried = memory["swaps"]
         self._kicks, self._largest = memory["kicks"].tolist(), memory["largest"]
 

@@ -18,6 +18,8 @@ from traceclass.validation import require_count
 
 # log(step size) moves by this times (acceptance rate - target) from one temperature to the next.
 _GAIN = 1.0
+# Particles that need more have stopped moving towards the posterior.
+_MOST_TEMPERATURES = 2_000
 
 
 class SMCEvidence(NamedTuple):
@@ -65,9 +67,18 @@ def smc_evidence(
         np.asarray(part) for part in _repeats(posterior, kernel, settings, keys)
     )
     levels = each.astype(np.float64)
+    if not np.isfinite(levels).all() or (temperatures >= _MOST_TEMPERATURES).any():
+        raise ValueError(
+            f"the particles did not reach the posterior (estimates {levels.tolist()} after "
+            f"{temperatures.tolist()} temperatures): a share of the prior's draws makes the data "
+            "impossible, or too few particles stay effective. Use tc.tempered, or another "
+            "target_ess."
+        )
     ratios = np.exp(levels - levels.max())
-    error = ratios.std(ddof=1) / ratios.mean() / np.sqrt(num_repeats)
+    # The first says 1 at most, however far the repeats lie apart.
+    errors = ratios.std(ddof=1) / ratios.mean(), levels.std(ddof=1)
     level = levels.max() + np.log(ratios.mean())
+    error = max(errors) / np.sqrt(num_repeats)
     return SMCEvidence(float(level), float(error), levels, temperatures, sizes)
 
 
@@ -96,7 +107,7 @@ def _once(posterior: Posterior, kernel: Kernel, settings: Any, key: Array) -> An
     assert target is not None
 
     def going(carry: Any) -> Array:
-        return carry[0].tempering_param < 1
+        return (carry[0].tempering_param < 1) & (carry[-1] < _MOST_TEMPERATURES)
 
     def step(carry: Any) -> Any:
         state, key, total, log_size, count = carry
