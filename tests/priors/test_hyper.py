@@ -433,5 +433,5 @@ def test_swaps_of_nodes_are_refused():
     hyper = tc.Hyper(network(), alpha=ALPHA)
     posterior = tc.Posterior(hyper, tc.GaussianRegression(POINTS, np.zeros(7), noise=1.0))
     for kernel in (tc.node_swap, tc.block_node_swap):
-        with pytest.raises(ValueError, match=r"needs a network prior .*, got Hyper"):
+        with pytest.raises(ValueError, match=r"needs a network prior .*, got a Hyper"):
             kernel.assemble(posterior, kernel.tuning(()))
