@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import kstest, lognorm, norm, uniform
 
 import traceclass as tc
+from traceclass.kernels.base import GradientState
 from traceclass.priors.tails import StudentTails
 
 ALPHA = tc.ShiftedLogNormal(low=1.0, median=1.5, sigma=0.5)
@@ -428,10 +429,38 @@ def test_kernels_run_and_hyperparameters_are_recorded():
     assert run.predict(POINTS[:2]).mean.shape == (2,)
 
 
-def test_swaps_of_nodes_are_refused():
-    """The swap's ratio is that of a fixed alpha."""
-    hyper = tc.Hyper(network(), alpha=ALPHA)
+@pytest.mark.parametrize(
+    "laws", [{"alpha": ALPHA}, {"weight_variance": tc.LogNormal(median=2.0, sigma=1.0)}], ids=str
+)
+@pytest.mark.parametrize("kernel", [tc.node_swap, tc.block_node_swap.using(block=2)], ids=str)
+def test_swaps_of_nodes_keep_what_is_cached(laws, kernel):
+    """Function, log-likelihood and gradient, hyperparameters included, after 40 swaps."""
+    hyper = tc.Hyper(network(), **laws)
+    posterior = tc.Posterior(hyper, tc.GaussianRegression(POINTS, np.ones(7), noise=1.0))
+    algorithm = kernel.assemble(posterior, kernel.tuning(()))
+    z = hyper.sample(jax.random.key(3))
+    begin = GradientState(z, *posterior.log_likelihood_and_gradient(z))
+    keys = jax.random.split(jax.random.key(4), 40)
+
+    def step(state, key):
+        state, info = algorithm.step(key, state)
+        return state, info.is_accepted
+
+    end, accepted = jax.jit(lambda state: jax.lax.scan(step, state, keys))(begin)
+    assert accepted.any()
+    assert not np.array_equal(end.position, z)
+    assert end.position[0] == z[0]
+    level, gradient = posterior.log_likelihood_and_gradient(end.position)
+    np.testing.assert_allclose(end.log_likelihood, level, rtol=1e-4)
+    np.testing.assert_allclose(end.gradient, gradient, rtol=1e-3, atol=1e-3)
+    if kernel is tc.node_swap:
+        values = posterior.values_of(end.position)
+        np.testing.assert_allclose(values, posterior.values_of(z), atol=1e-4)
+
+
+def test_swaps_of_nodes_need_gaussian_weights():
+    hyper = tc.Hyper(network(), tails="laplace")
     posterior = tc.Posterior(hyper, tc.GaussianRegression(POINTS, np.zeros(7), noise=1.0))
     for kernel in (tc.node_swap, tc.block_node_swap):
-        with pytest.raises(ValueError, match=r"needs a network prior .*, got a Hyper"):
+        with pytest.raises(ValueError, match="needs Gaussian weights, got a Hyper with tails"):
             kernel.assemble(posterior, kernel.tuning(()))

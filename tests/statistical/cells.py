@@ -114,3 +114,8 @@ CELLS = [
     # The choices are drawn at a noise that is fixed.
     if prior != "noise" or likelihood == "regression"
 ]
+# Swaps look into the prior: where alpha is inferred, their ratio and the gradient follow it.
+CELLS += [
+    Cell(kernel, "hyper tcNN", "regression")
+    for kernel in ("node_swap", "block_node_swap", "cycle(pcnl, node_swap)")
+]

@@ -183,8 +183,8 @@ def bias_left_behind(right):
 def gradient_left_behind(right):
     """A swap that moves the position and keeps the gradient."""
 
-    def step(table, key, state):
-        after, info = right(table, key, state)
+    def step(table, posterior, key, state):
+        after, info = right(table, posterior, key, state)
         return after._replace(gradient=state.gradient), info
 
     return step

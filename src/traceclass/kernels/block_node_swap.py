@@ -27,7 +27,7 @@ def _step(
     if table is None:
         return no_pair(state)
     key_pair, key_accept = jax.random.split(rng_key)
-    pair = table.pick(key_pair)
+    pair = table.at(state.position).pick(key_pair)
     position = swap(state.position, pair, pair.ratio)
     make = init_with_gradient if hasattr(state, "gradient") else init
     proposal = make(posterior, position)

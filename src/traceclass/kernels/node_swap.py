@@ -36,16 +36,19 @@ def _exchange(vector: Array, pair: Pair, ratio: Array, is_accepted: Array) -> Ar
 
 
 def _step(
-    table: NodeTable | None, rng_key: Key[Array, ""], state: Any
+    table: NodeTable | None, posterior: Posterior, rng_key: Key[Array, ""], state: Any
 ) -> tuple[Any, MetropolisInfo]:
     if table is None:
         return no_pair(state)
     key_pair, key_accept = jax.random.split(rng_key)
-    pair = table.pick(key_pair)
+    pair = table.at(state.position).pick(key_pair)
     is_accepted, info = decide(key_accept, log_prior_ratio(state.position, pair), state)
     position = _exchange(state.position, pair, pair.ratio, is_accepted)
     state = state._replace(position=position)
-    if hasattr(state, "gradient"):
+    if hasattr(state, "gradient") and table.alpha_of is not None:
+        # What alpha does to the function depends on which node has which weights.
+        state = state._replace(gradient=posterior.log_likelihood_and_gradient(position)[1])
+    elif hasattr(state, "gradient"):
         # l(theta') = l(theta), so the gradient in theta is permuted too; in whitened coordinates
         # it carries the inverse factor.
         gradient = _exchange(state.gradient, pair, 1 / pair.ratio, is_accepted)
@@ -69,4 +72,4 @@ def node_swap(posterior: Posterior, step_size: Any = None, law: str = "geometric
     """
     del step_size
     table = node_table(posterior, law, move="node_swap")
-    return sampling_algorithm(partial(init, posterior), partial(_step, table))
+    return sampling_algorithm(partial(init, posterior), partial(_step, table, posterior))

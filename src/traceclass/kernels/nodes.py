@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -34,13 +35,19 @@ class NodeTable(NamedTuple):
     The m-th weight of node i (from 0) lies at start[l, m] + i stride[l, m]: `block` incoming
     ones, the bias, `block` outgoing ones. All of them have a standard deviation that falls as
     (i + 1)^(-alpha/2), so that of node i + 1 is r = ((i + 1) / (i + 2))^(alpha/2) times that of
-    node i. `cumulative` (layers, pairs) is the law of the pair.
+    node i. `cumulative` (layers, pairs) is the law of the pair. Where alpha is inferred it is that
+    of a position, `alpha_of(z)`, which a swap leaves as it is.
     """
 
     start: Int[Array, "layers weights"]
     stride: Int[Array, "layers weights"]
     cumulative: Float[Array, "layers pairs"]
-    alpha: float
+    alpha: Any
+    alpha_of: Callable[[Array], Array] | None = None
+
+    def at(self, z: Float[Array, " z"]) -> NodeTable:
+        """The table with the alpha of a position."""
+        return self if self.alpha_of is None else self._replace(alpha=self.alpha_of(z))
 
     def pick(self, key: Key[Array, ""]) -> Pair:
         """A layer uniformly, then a pair of it by the law; neither looks at the position."""
@@ -63,12 +70,16 @@ def node_table(
     posterior: Posterior, law: str, block: int | None = None, *, move: str
 ) -> NodeTable | None:
     """The table of a network prior; None if no layer has a pair of nodes."""
-    prior = posterior.prior
-    if isinstance(prior, Hyper):
-        raise ValueError(
-            f"{move} needs a network prior (TraceClassNetwork or IidNetwork), got a Hyper: nodes "
-            "are not swapped where hyperparameters or tails are inferred. Use another kernel."
-        )
+    whole, alpha_of, skipped = posterior.prior, None, 0
+    prior = whole
+    if isinstance(whole, Hyper):
+        if whole.tails is not None:
+            raise ValueError(
+                f"{move} needs Gaussian weights, got a Hyper with tails: weights that swap "
+                "are then not multiplied by a number. Use another kernel."
+            )
+        prior, skipped = whole.prior, whole.num_hyperparameters
+        alpha_of = _inferred_alpha(whole) if "alpha" in whole.names else None
     if not isinstance(prior, NetworkPrior):
         raise ValueError(
             f"{move} needs a network prior (TraceClassNetwork or IidNetwork), got "
@@ -81,10 +92,10 @@ def node_table(
         return None
     rows = [_row(prior, layer, block) for layer in layers]
     length = max(len(start) for start, _ in rows)
-    start = np.full((len(rows), length), prior.num_coordinates)
+    start = np.full((len(rows), length), whole.num_coordinates)
     stride = np.zeros_like(start)
     for row, (starts, strides) in enumerate(rows):
-        start[row, : len(starts)], stride[row, : len(starts)] = starts, strides
+        start[row, : len(starts)], stride[row, : len(starts)] = skipped + starts, strides
     most_pairs = max(prior.widths) - 1
     laws = [_cumulative(law, prior.alpha, prior.widths[k] - 1, most_pairs) for k in layers]
     return NodeTable(
@@ -92,7 +103,12 @@ def node_table(
         jnp.asarray(stride, dtype=jnp.int32),
         jnp.asarray(np.array(laws), dtype=float),
         prior.alpha,
+        alpha_of,
     )
+
+
+def _inferred_alpha(prior: Hyper) -> Callable[[Array], Array]:
+    return lambda z: prior.hyperparameters(z)["alpha"]
 
 
 def _row(prior: NetworkPrior, layer: int, block: int | None) -> tuple[np.ndarray, np.ndarray]:
