@@ -13,7 +13,7 @@ from traceclass.cli import app
 from traceclass.experiments import model_choice
 from traceclass.experiments.model_choice import ModelChoiceConfig
 
-pytestmark = pytest.mark.xdist_group("model-choice")
+pytestmark = pytest.mark.xdist_group("model_choice")
 
 
 @pytest.fixture(scope="module")

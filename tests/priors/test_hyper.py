@@ -430,9 +430,13 @@ def test_kernels_run_and_hyperparameters_are_recorded():
 
 
 @pytest.mark.parametrize(
-    "laws", [{"alpha": ALPHA}, {"weight_variance": tc.LogNormal(median=2.0, sigma=1.0)}], ids=str
+    "laws",
+    [{"alpha": ALPHA}, {"weight_variance": tc.LogNormal(median=2.0, sigma=1.0)}],
+    ids=lambda laws: next(iter(laws)),
 )
-@pytest.mark.parametrize("kernel", [tc.node_swap, tc.block_node_swap.using(block=2)], ids=str)
+@pytest.mark.parametrize(
+    "kernel", [tc.node_swap, tc.block_node_swap.using(block=2)], ids=lambda kernel: kernel.name
+)
 def test_swaps_of_nodes_keep_what_is_cached(laws, kernel):
     """Function, log-likelihood and gradient, hyperparameters included, after 40 swaps."""
     hyper = tc.Hyper(network(), **laws)
