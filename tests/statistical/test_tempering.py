@@ -33,17 +33,20 @@ def pairs_at_all_temperatures(kernel: tc.Kernel, step_size, num_steps: int, seed
     joint = regression(priors()["Fourier"])
     values_of = joint.prior.at(POINTS)
     noise = 1.0
-    a = jax.jacobian(values_of)(jnp.zeros(joint.prior.num_coordinates))
+    a = np.asarray(jax.jacobian(values_of)(jnp.zeros(joint.prior.num_coordinates)), dtype=float)
     t = jnp.asarray(SCHEDULE)
-    precisions = jnp.eye(a.shape[1]) + t[:, None, None] * (a.T @ a) / noise**2
-    roots = jnp.linalg.cholesky(precisions)
+    # P^-1 and its square roots on the host: batched solves on two devices can wait for each other.
+    inverses = [np.linalg.inv(np.eye(a.shape[1]) + s * a.T @ a / noise**2) for s in SCHEDULE]
+    roots = jnp.asarray(np.linalg.cholesky(inverses), dtype=float)
+    to_centres = jnp.asarray(
+        [s * inverse @ a.T / noise**2 for s, inverse in zip(SCHEDULE, inverses, strict=True)],
+        dtype=float,
+    )
     tempered = tc.tempered(kernel, schedule=SCHEDULE)
 
-    def replica(key, root, t, y):
+    def replica(key, root, to_centre, y):
         """A draw of mu_t given y."""
-        centre = jax.scipy.linalg.cho_solve((root, True), t * a.T @ y / noise**2)
-        xi = jax.random.normal(key, centre.shape)
-        return centre + jax.scipy.linalg.solve_triangular(root, xi, lower=True, trans=1)
+        return to_centre @ y + root @ jax.random.normal(key, (len(root),))
 
     def statistics(posterior, state):
         z = state.replicas.position
@@ -58,7 +61,7 @@ def pairs_at_all_temperatures(kernel: tc.Kernel, step_size, num_steps: int, seed
         posterior = joint.posterior_of_data(key_y, z)
         y = posterior.likelihood.observations
         others = jax.vmap(replica, in_axes=(0, 0, 0, None))(
-            jax.random.split(key_replicas, t.size), roots, t, y
+            jax.random.split(key_replicas, t.size), roots, to_centres, y
         )
         algorithm = tempered.assemble(posterior, tempered.tuning(step_size))
         begin = algorithm.init(z)
