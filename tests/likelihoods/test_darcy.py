@@ -252,9 +252,10 @@ def test_the_order_of_convergence_is_two(sides, x64):
         )
         heads = flow.head(jax.vmap(u)(flow.nodes))
         errors.append(float(jnp.abs(heads.ravel() - jax.vmap(p)(flow.nodes)).max()))
-    orders = np.log2(np.array(errors[:-1]) / errors[1:])
-    assert (orders > 1.8).all(), (errors, orders)
-    assert (orders < 2.3).all(), (errors, orders)
+    # An order is that of fine grids; from four cells to eight it may still be on its way to two.
+    first, last = np.log2(np.array(errors[:-1]) / errors[1:])
+    assert 1.8 < last < 2.3, (errors, first, last)
+    assert 1.5 < first < 2.5, (errors, first, last)
     assert errors[-1] < 1e-2
 
 
