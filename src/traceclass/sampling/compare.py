@@ -171,7 +171,9 @@ def _model(name: str, run: Run, held_out: Any) -> Model:
     loo, num_influential = _UNKNOWN, 0
     if gives_each(posterior.likelihood):
         loo, num_influential = _leave_one_out(posterior, few)
-        if num_influential:
+        if not np.isfinite(loo.value):
+            notes.append("no LOO, because single draws decide about some observations.")
+        elif num_influential:
             notes.append(f"LOO has {num_influential} observations with Pareto k above 0.7.")
     else:
         notes.append("no LOO, because the likelihood has no log_prob_each.")
