@@ -29,8 +29,8 @@ class GroundwaterFlow(Module):
 
     >>> import jax.numpy as jnp, traceclass as tc
     >>> flow = tc.GroundwaterFlow([0.5, 0.4], [[2, 2], [1, 3]], noise=0.01, cells=4)
-    >>> [f"{p:.2f}" for p in flow.predict(jnp.zeros(len(flow.points)))]
-    ['0.50', '0.61']
+    >>> print(*(f"{p:.2f}" for p in flow.predict(jnp.zeros(len(flow.points)))))
+    0.50 0.61
     """
 
     flow: DarcyFlow
