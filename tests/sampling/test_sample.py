@@ -231,8 +231,18 @@ def test_projected_bytes_are_those_a_run_keeps():
     for every in (0, 1, 5):
         run = quick(store_positions=every or False, num_samples=24)
         real = sum(array.nbytes for array in run.recorded.values())
-        projected = kept_bytes(posterior, {}, num_samples=24, position_every=every, num_moves=1)
+        counts = {"num_samples": 24, "num_moves": 1, "num_temperatures": 0}
+        projected = kept_bytes(posterior, {}, position_every=every, **counts)
         assert 4 * projected == real
+
+
+def test_projected_bytes_are_those_a_tempered_run_keeps():
+    posterior, _, _ = linear_gaussian()
+    kernel = tc.tempered(tc.pcn, schedule=(1, 0.1, 0))
+    run = tc.sample(posterior, kernel, step_size=0.3, num_warmup=0, num_samples=24, progress=False)
+    counts = {"num_samples": 24, "num_moves": len(kernel.moves), "num_temperatures": 3}
+    real = sum(array.nbytes for array in run.recorded.values())
+    assert 4 * kept_bytes(posterior, {}, position_every=1, **counts) == real
 
 
 def test_too_few_draws_are_warned_of():
