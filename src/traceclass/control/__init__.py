@@ -1,5 +1,6 @@
 """Dynamics, experts, demonstrations, policies and rollouts."""
 
+from traceclass.control import half_cheetah as half_cheetah
 from traceclass.control import mountain_car as mountain_car
 from traceclass.control.cloning import CLONES as CLONES
 from traceclass.control.cloning import Method as Method
@@ -9,4 +10,5 @@ from traceclass.control.policies import noisy_argmax_policy as noisy_argmax_poli
 from traceclass.control.policies import thompson_policy as thompson_policy
 from traceclass.control.rollouts import Rollouts as Rollouts
 from traceclass.control.rollouts import rollout as rollout
+from traceclass.control.transitions import successors as successors
 from traceclass.control.value_iteration import value_iteration as value_iteration

@@ -1,0 +1,267 @@
+r"""Augmented random search for a linear expert and its actions together.
+
+With parameters p = (W, A), perturbations d_i ~ N(0, I), and R(p) the return of p,
+
+    p <- p + step / (b s) sum_{i best b} [R(p + noise d_i) - R(p - noise d_i)] d_i
+
+where the best b of N directions are those with the largest max of the two returns, and s is the
+standard deviation of the returns used (Mania, Guy & Recht 2018, V2-t). States are normalised by
+the mean and the deviation of all that were visited.
+
+R is the sum of the returns of the *continuous* expert W and of the *discretised* one, which takes
+the nearest of the actions A: an expert found alone has saturated controls that no few actions
+stand for. At given iterations A is replaced by the k-means of the continuous expert's controls,
+which keeps all of them in use. An episode earns nothing after a fall on the back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from traceclass.control import half_cheetah
+from traceclass.control.linear_expert import LinearExpert
+
+# Gymnasium's reward: velocity, minus this times the squared controls.
+_CONTROL_COST = 0.1
+_STEP_SECONDS = 0.05
+# Sets the generator of the trials apart from those of the search.
+_TRIALS = 0x7E57
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """Settings; those of the committed expert are the defaults."""
+
+    num_actions: int = 8
+    num_iterations: int = 200
+    num_directions: int = 32
+    num_best: int = 8
+    step_size: float = 0.02
+    noise: float = 0.03
+    num_steps: int = 150
+    control_cost: float = _CONTROL_COST
+    requantise_at: tuple[int, ...] = (60, 100)
+    trial_every: int = 10
+    num_trials: int = 50
+    trial_steps: int = 100
+    seed: int = 0
+
+
+class SearchState(NamedTuple):
+    """Where a search is: everything the next iteration needs, and the best expert so far."""
+
+    iteration: int
+    weights: np.ndarray
+    actions: np.ndarray
+    count: np.ndarray
+    total: np.ndarray
+    squares: np.ndarray
+    best_score: np.ndarray
+    best_weights: np.ndarray
+    best_actions: np.ndarray
+    best_mean: np.ndarray
+    best_scale: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Of all visited states."""
+        return self.total / max(float(self.count), 1.0)
+
+    @property
+    def scale(self) -> np.ndarray:
+        """Their standard deviation; one before any was seen."""
+        if self.count == 0:
+            return np.ones_like(self.total)
+        return np.sqrt(np.maximum(self.squares / self.count - self.mean**2, 1e-8))
+
+    @property
+    def best(self) -> LinearExpert:
+        """The expert that did best in trials so far."""
+        return LinearExpert(self.best_weights, self.best_mean, self.best_scale, self.best_actions)
+
+
+def begin(search: Search) -> SearchState:
+    """No control at all, and actions at random."""
+    generator = np.random.default_rng([search.seed, 0])
+    dim, controls = half_cheetah.DIM, half_cheetah.NUM_CONTROLS
+    weights = np.zeros((controls, dim))
+    actions = generator.uniform(-1, 1, (search.num_actions, controls))
+    zeros, ones = np.zeros(dim), np.ones(dim)
+    return SearchState(
+        0, weights, actions, np.zeros(()), zeros, zeros,
+        np.array(-np.inf), weights, actions, zeros, ones,
+    )  # fmt: skip
+
+
+def iterations(search: Search, state: SearchState) -> Iterator[tuple[SearchState, dict[str, Any]]]:
+    """Go on to `num_iterations`: after each, the state and, every so often, how trials went.
+
+    Randomness comes from (seed, iteration), so a search that was stopped goes on as if it had not.
+    """
+    while state.iteration < search.num_iterations:
+        state = _improved(search, state)
+        trial: dict[str, Any] = {}
+        if state.iteration % search.trial_every == 0:
+            state, trial = _tried(search, state)
+        yield state, trial
+
+
+def trial(expert: LinearExpert, starts: np.ndarray, num_steps: int) -> Mapping[str, float]:
+    """Distances and falls of both experts, and the least share of steps an action is taken in."""
+    figures: dict[str, float] = {}
+    for name, is_discrete in (("discretised", True), ("continuous", False)):
+        episodes = _episodes(
+            np.broadcast_to(expert.weights, (len(starts), *expert.weights.shape)),
+            np.broadcast_to(expert.actions, (len(starts), *expert.actions.shape)),
+            expert.mean,
+            expert.scale,
+            starts,
+            num_steps,
+            is_discrete=np.full(len(starts), is_discrete),
+            control_cost=0.0,
+        )
+        figures[f"{name}_distance"] = float(episodes.distances.mean())
+        figures[f"{name}_falls"] = float(episodes.fell.mean())
+        if is_discrete:
+            visited = expert.nearest(episodes.states.reshape(-1, half_cheetah.DIM))
+            shares = np.bincount(visited, minlength=expert.num_actions) / visited.size
+            figures["least_share"], figures["largest_share"] = map(
+                float, (shares.min(), shares.max())
+            )
+    return figures
+
+
+class Episodes(NamedTuple):
+    """Many at once: returns, distances, falls, and the states before each step."""
+
+    returns: np.ndarray
+    distances: np.ndarray
+    fell: np.ndarray
+    states: np.ndarray
+
+
+def _improved(search: Search, state: SearchState) -> SearchState:
+    """One iteration."""
+    generator = np.random.default_rng([search.seed, 1, state.iteration])
+    if state.iteration in search.requantise_at:
+        state = state._replace(actions=_requantised(search, state, generator))
+    count = search.num_directions
+    directions = [
+        generator.standard_normal((count, *p.shape)) for p in (state.weights, state.actions)
+    ]
+    weights, actions = (
+        np.concatenate([p + search.noise * d, p - search.noise * d] * 2)
+        for p, d in zip((state.weights, state.actions), directions, strict=True)
+    )
+    starts = np.repeat(half_cheetah.initial_states(generator, 1), len(weights), axis=0)
+    episodes = _episodes(
+        weights,
+        np.clip(actions, -1, 1),
+        state.mean,
+        state.scale,
+        starts,
+        search.num_steps,
+        is_discrete=np.arange(len(weights)) < 2 * count,
+        control_cost=search.control_cost,
+    )
+    returns = episodes.returns[: 2 * count] + episodes.returns[2 * count :]
+    moves = [_ascent(search, returns, d) for d in directions]
+    visited = episodes.states.reshape(-1, half_cheetah.DIM)
+    return state._replace(
+        iteration=state.iteration + 1,
+        weights=state.weights + moves[0],
+        actions=np.clip(state.actions + moves[1], -1, 1),
+        count=state.count + len(visited),
+        total=state.total + visited.sum(axis=0),
+        squares=state.squares + (visited**2).sum(axis=0),
+    )
+
+
+def _ascent(search: Search, returns: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    """step / (b s) sum (R+ - R-) d over the best directions."""
+    plus, minus = np.split(returns, 2)
+    best = np.argsort(-np.maximum(plus, minus))[: search.num_best]
+    spread = np.concatenate([plus[best], minus[best]]).std() + 1e-8
+    total = np.tensordot((plus - minus)[best], directions[best], axes=1)
+    return search.step_size / (search.num_best * spread) * total
+
+
+def _episodes(
+    weights: np.ndarray,
+    actions: np.ndarray,
+    mean: np.ndarray,
+    scale: np.ndarray,
+    states: np.ndarray,
+    num_steps: int,
+    *,
+    is_discrete: np.ndarray,
+    control_cost: float,
+) -> Episodes:
+    """Row i with its own weights (6, 17) and actions (M, 6), discretised where told."""
+    rows = np.arange(len(states))
+    returns, distances = np.zeros(len(states)), np.zeros(len(states))
+    fell, visited = np.zeros(len(states), bool), []
+    for _ in range(num_steps):
+        controls = np.einsum("nij,nj->ni", weights, (states - mean) / scale)
+        controls = np.clip(controls, -1, 1)
+        nearest = np.argmin(np.sum((actions - controls[:, None]) ** 2, axis=-1), axis=-1)
+        controls = np.where(is_discrete[:, None], actions[rows, nearest], controls)
+        visited.append(states)
+        states, way = half_cheetah.advance(states, controls)
+        distances += way
+        fell |= half_cheetah.on_back(states)
+        reward = way / _STEP_SECONDS - control_cost * np.sum(controls**2, axis=1)
+        returns += np.where(fell, 0.0, reward)
+    return Episodes(returns, distances, fell, np.array(visited))
+
+
+def _requantised(search: Search, state: SearchState, generator: np.random.Generator) -> np.ndarray:
+    """Centres of the continuous expert's controls by k-means."""
+    from sklearn.cluster import KMeans
+
+    starts = half_cheetah.initial_states(generator, search.num_trials)
+    count = len(starts)
+    episodes = _episodes(
+        np.broadcast_to(state.weights, (count, *state.weights.shape)),
+        np.broadcast_to(state.actions, (count, *state.actions.shape)),
+        state.mean,
+        state.scale,
+        starts,
+        search.trial_steps,
+        is_discrete=np.zeros(count, bool),
+        control_cost=0.0,
+    )
+    continuous = LinearExpert(state.weights, state.mean, state.scale, state.actions)
+    controls = continuous.controls(episodes.states.reshape(-1, half_cheetah.DIM))
+    means = KMeans(search.num_actions, n_init=5, random_state=search.seed)
+    return means.fit(controls).cluster_centers_
+
+
+def _tried(search: Search, state: SearchState) -> tuple[SearchState, dict[str, Any]]:
+    """Trials from fixed starts; the best expert is that with the best score.
+
+    The score is the discretised expert's distance, less a metre for each per cent of either
+    expert's falls, and less where an action is hardly used.
+    """
+    starts = half_cheetah.initial_states(
+        np.random.default_rng([search.seed, _TRIALS]), search.num_trials
+    )
+    now = LinearExpert(state.weights, state.mean, state.scale, state.actions)
+    figures = dict(trial(now, starts, search.trial_steps))
+    falls = figures["discretised_falls"] + figures["continuous_falls"]
+    unused = max(0.0, 0.05 - figures["least_share"])
+    score = figures["discretised_distance"] - 100 * falls - 100 * unused
+    figures |= {"iteration": state.iteration, "score": score}
+    if score > state.best_score:
+        state = state._replace(
+            best_score=np.array(score),
+            best_weights=state.weights,
+            best_actions=state.actions,
+            best_mean=state.mean,
+            best_scale=state.scale,
+        )
+    return state, figures
