@@ -33,6 +33,7 @@ from traceclass.priors import Hyper as Hyper
 from traceclass.priors import IidNetwork as IidNetwork
 from traceclass.priors import LogNormal as LogNormal
 from traceclass.priors import Prior as Prior
+from traceclass.priors import Reduced as Reduced
 from traceclass.priors import Series as Series
 from traceclass.priors import ShiftedLogNormal as ShiftedLogNormal
 from traceclass.priors import TraceClassNetwork as TraceClassNetwork

@@ -1,4 +1,7 @@
-"""The command line: `traceclass list | run NAME | status DIR | export DIR FILE | report DIR`."""
+"""The command line: `traceclass list | run NAME | status DIR | export DIR FILE | report DIR`.
+
+And `traceclass train-expert ENVIRONMENT`, which makes the expert that demonstrates.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, NoReturn, get_origin
 
 import pydantic
@@ -16,6 +20,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 import traceclass
+from traceclass.control.extras import MissingExtra
 from traceclass.experiments import EXPERIMENTS, Chains, Config, Experiment
 from traceclass.experiments.claim import DirectoryError, chain_of, claimed, described
 from traceclass.experiments.directory import begin_run, write_run
@@ -26,6 +31,8 @@ from traceclass.sampling.opening import RunStatus, open_run, run_status
 from traceclass.sampling.progress import duration
 from traceclass.sampling.store import MANIFEST
 from traceclass.sampling.until import Until, worst_of
+from traceclass.training import ENVIRONMENTS, search_of, summary, train_expert
+from traceclass.training_files import CHECKPOINT
 
 app = typer.Typer(
     add_completion=False,
@@ -37,6 +44,11 @@ app = typer.Typer(
 BAD_INPUT = 2
 NOT_WRITTEN = 3
 INTERRUPTED = 130
+# What a user can set right; the message says how.
+MISTAKES = (
+    *(ValueError, TypeError, OverflowError, MemoryError),
+    *(DirectoryError, StoreError, MissingExtra),
+)
 
 
 @app.command("list")
@@ -112,11 +124,51 @@ def run_experiment(
             write_run(path, experiment.run(problem, config, chains), render)
     except WriteError as error:
         _refuse(error, NOT_WRITTEN)
-    except (ValueError, TypeError, OverflowError, MemoryError, DirectoryError, StoreError) as error:
+    except MISTAKES as error:
         _refuse(error)
     except KeyboardInterrupt as error:
-        _stop(error, f"traceclass run {experiment.name} --out {path} --resume", path)
+        is_kept = path is not None and described(path) is not None
+        _stop(error, f"traceclass run {experiment.name} --out {path} --resume", is_kept)
     _print_summary(path)
+
+
+@app.command("train-expert")
+def train(
+    environment: Annotated[str, typer.Argument(help=", ".join(ENVIRONMENTS))],
+    out: Annotated[Path | None, typer.Option(help="directory [experts/ENVIRONMENT]")] = None,
+    iterations: Annotated[
+        int | None, typer.Option(metavar="N", help="of the search; the default is the library's")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="seed of the search")] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(help="go on from the checkpoint in the same place, or to more iterations"),
+    ] = False,
+    overwrite: Annotated[bool, typer.Option(help="replace an expert in the same place")] = False,
+    quiet: Annotated[bool, typer.Option(help="no progress")] = False,
+) -> None:
+    """Train the expert whose demonstrations others learn from, and write it with its curve.
+
+    Ctrl-C stops it; --resume then goes on from the last trial, to the same expert.
+    """
+    path = out or Path("experts") / environment
+    try:
+        if environment not in ENVIRONMENTS:
+            known = ", ".join(ENVIRONMENTS)
+            raise ValueError(f"unknown environment {environment!r}; there is {known}.")
+        asked = {"num_iterations": iterations, "seed": seed}
+        changes = {name: value for name, value in asked.items() if value is not None}
+        search = search_of(path, changes, resume=resume)
+        expert = train_expert(path, search, resume=resume, overwrite=overwrite, progress=not quiet)
+    except WriteError as error:
+        _refuse(error, NOT_WRITTEN)
+    except MISTAKES as error:
+        _refuse(error)
+    except KeyboardInterrupt as error:
+        command = f"traceclass train-expert {environment} --out {quote(str(path))} --resume"
+        _stop(error, command, (path / CHECKPOINT).exists())
+    for line in (*summary(expert), f"expert: {path}"):
+        typer.echo(line)
 
 
 @app.command("status")
@@ -342,12 +394,12 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     typer.echo(f"traceclass: {message}", err=True)
 
 
-def _stop(error: KeyboardInterrupt, command: str, path: Path | None) -> NoReturn:
+def _stop(error: KeyboardInterrupt, command: str, is_kept: bool) -> NoReturn:
     """Say what is kept and how to go on; 128 and the number of the signal is the exit code."""
     if isinstance(error, Interrupted):
         typer.echo(f"traceclass: {error} Go on with: {command}", err=True)
         raise typer.Exit(128 + error.signal_number) from None
-    if path is not None and described(path) is not None:
+    if is_kept:
         typer.echo(f"traceclass: interrupted. Go on with: {command}", err=True)
     else:
         typer.echo("traceclass: interrupted; nothing was written.", err=True)

@@ -1,7 +1,7 @@
 """Behavioural cloning, the plain alternative: a classifier of states, with no dynamics in it.
 
-Fitted by scikit-learn, then carried over to JAX, so that clones drive in the same rollouts as
-policies from a value function.
+Fitted by scikit-learn. Logistic regression and the network are carried over to JAX, so that they
+drive in the same compiled rollouts as policies from a value function; the forest stays outside.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ Method = Literal["logistic", "network"]
 CLONES: tuple[Method, ...] = ("logistic", "network")
 # The size of the paper's network, so that only the way of learning differs.
 _HIDDEN = (10, 10, 10)
+_TREES = 200
 
 
 class Clone(Module):
@@ -74,6 +75,35 @@ def clone(
         inputs = np.asarray(_scaled(jnp.asarray(states), *corners), dtype=np.float64)
         layers = _fitted(inputs, actions, method, seed)
     return Clone(layers, *corners, seen, num_actions)
+
+
+class Forest:
+    """A random forest as a policy; scikit-learn's own, so it drives outside of JAX."""
+
+    def __init__(self, model: Any, num_actions: int):
+        self._model, self._num_actions = model, num_actions
+
+    def log_probabilities(self, states: Any) -> np.ndarray:
+        """Of each action in each state, (n, actions): shares of trees, none of them zero.
+
+        With T trees, a share s counts as (s T + 1/2) / (T + M / 2): no tree is not no chance.
+        """
+        trees, shares = len(self._model.estimators_), np.zeros((len(states), self._num_actions))
+        shares[:, self._model.classes_] = self._model.predict_proba(np.asarray(states))
+        return np.log((shares * trees + 0.5) / (trees + self._num_actions / 2))
+
+    def __call__(self, key: Any, states: Any) -> np.ndarray:
+        """As a policy: the most probable action."""
+        del key
+        return self.log_probabilities(states).argmax(axis=1)
+
+
+def forest(states: Any, actions: Any, *, num_actions: int, seed: int = 0) -> Forest:
+    """A random forest of `actions` (n,) by `states` (n, d), with scikit-learn's defaults."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    model = RandomForestClassifier(n_estimators=_TREES, random_state=seed)
+    return Forest(model.fit(np.asarray(states), np.asarray(actions)), num_actions)
 
 
 def _scaled(states: Array, low: Sequence[float], high: Sequence[float]) -> Array:

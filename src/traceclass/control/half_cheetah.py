@@ -169,6 +169,7 @@ def demonstrate(
     keep_every: int = 1,
     skip: int = 0,
     states_from: StatesFrom = "discretised",
+    exploration: float = 0.0,
     demonstrator: LinearExpert | None = None,
 ) -> Demonstrations:
     """The expert's states and nearest actions, episode after episode.
@@ -176,7 +177,9 @@ def demonstrate(
     An episode is `episode_length` steps from a new start; its first `skip` states are left out,
     and then every `keep_every`-th is kept. The way is that of the "discretised" expert, which can
     only use its actions, or of the "continuous" one, which is seen to do better than they allow.
-    The first states of episodes alone are too alike to learn from.
+    The first states of episodes alone are too alike to learn from, and so, nearly, are those of
+    an expert that runs in circles: with `exploration` > 0 a random action is taken in its place
+    in so many of the steps, which leads it elsewhere. The action demonstrated is always its own.
     """
     count = require_count(num_demonstrations, "num_demonstrations", "Learning needs data.")
     length = require_count(episode_length, "episode_length", "An episode needs time.")
@@ -187,15 +190,19 @@ def demonstrate(
         raise ValueError(
             f"skip={first} leaves nothing of episodes of {length} steps. Skip fewer states."
         )
+    if not 0 <= exploration <= 1:
+        raise ValueError(f"exploration is a share of steps, from 0 to 1; got {exploration}.")
     if states_from not in ("discretised", "continuous"):
         raise ValueError(f"states_from must be 'discretised' or 'continuous', got {states_from!r}.")
     demonstrator = demonstrator or expert()
-    states = initial_states(np.random.default_rng(seed), -(-count // len(kept)))
+    generator = np.random.default_rng(seed)
+    states = initial_states(generator, -(-count // len(kept)))
     seen = []
     for number in range(kept[-1] + 1):
         if number in kept:
             seen.append(states)
-        states = step(states, _controls(demonstrator, states, states_from))
+        controls = _controls(demonstrator, states, states_from)
+        states = step(states, _explored(generator, demonstrator, controls, exploration))
     visited = np.stack(seen, axis=1)
     episodes = np.repeat(np.arange(len(visited)), len(kept))[:count]
     flat = visited.reshape(-1, DIM)[:count]
@@ -206,6 +213,17 @@ def _controls(demonstrator: LinearExpert, states: np.ndarray, states_from: str) 
     if states_from == "continuous":
         return demonstrator.controls(states)
     return demonstrator.actions[demonstrator.nearest(states)]
+
+
+def _explored(
+    generator: np.random.Generator,
+    demonstrator: LinearExpert,
+    controls: np.ndarray,
+    share: float,
+) -> np.ndarray:
+    """Controls, with one of the actions at random in the place of some."""
+    random = demonstrator.actions[generator.integers(0, demonstrator.num_actions, len(controls))]
+    return np.where(generator.random((len(controls), 1)) < share, random, controls)
 
 
 def _require_width(array: np.ndarray, width: int, name: str) -> None:

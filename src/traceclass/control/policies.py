@@ -17,6 +17,9 @@ from traceclass.module import Module
 from traceclass.priors.base import Prior
 from traceclass.validation import require_positive
 
+# Draws evaluated together: enough to fill matrix products, few enough for the cache.
+_AT_A_TIME = 16
+
 ValueFunction = Callable[[Float[Array, "states dim"]], Float[Array, " states"]]
 Successors = Callable[[Float[Array, "states dim"]], Float[Array, "states actions dim"]]
 Policy = Callable[[Key[Array, ""], Float[Array, "states dim"]], Int[Array, " states"]]
@@ -62,8 +65,50 @@ class Thompson(Module):
 
     def __call__(self, key: Key[Array, ""], states: Array) -> Array:
         del key
-        values = jax.vmap(self.prior.evaluate)(self.positions, self.successors(states))
+        values = own_values(self.prior, self.positions, self.successors(states))
         return jnp.argmax(values, axis=-1)
+
+
+class MeanValue(Module):
+    """x -> the mean of v(x) over the functions of `positions`; a module, compiled once a shape."""
+
+    prior: Prior
+    positions: Float[Array, "draws z"]
+
+    def __call__(self, states: Float[Array, "states dim"]) -> Float[Array, " states"]:
+        return jnp.mean(draw_values(self.prior, self.positions, states), axis=0)
+
+
+class Majority(Module):
+    """See `majority_policy`."""
+
+    prior: Prior
+    positions: Float[Array, "draws z"]
+    successors: Successors = eqx.field(static=True)
+
+    def __call__(self, key: Key[Array, ""], states: Array) -> Array:
+        del key
+        after = self.successors(states)
+        values = draw_values(self.prior, self.positions, after.reshape(-1, after.shape[-1]))
+        best = jnp.argmax(values.reshape(-1, *after.shape[:-1]), axis=-1)
+        votes = jnp.sum(jax.nn.one_hot(best, after.shape[1]), axis=0)
+        return jnp.argmax(votes, axis=-1)
+
+
+@eqx.filter_jit
+def draw_values(
+    prior: Prior, positions: Float[Array, "draws z"], points: Float[Array, "points dim"]
+) -> Float[Array, "draws points"]:
+    """The function of every position at every point, some at a time in memory."""
+    return jax.lax.map(prior.at(points), positions, batch_size=_AT_A_TIME)
+
+
+@eqx.filter_jit
+def own_values(
+    prior: Prior, positions: Float[Array, "states z"], after: Float[Array, "states actions dim"]
+) -> Float[Array, "states actions"]:
+    """Row by row, the function of one position at the successors of one state."""
+    return jax.vmap(prior.evaluate)(positions, after)
 
 
 def argmax_policy(value: ValueFunction, successors: Successors) -> Policy:
@@ -75,6 +120,13 @@ def noisy_argmax_policy(value: ValueFunction, successors: Successors, *, noise: 
     r"""argmax_a [v(T(x, a)) + e_a], e ~ N(0, noise^2 I): the expert of eq. random_action_2."""
     noise = require_positive(noise, "noise", "Without noise use argmax_policy.")
     return NoisyArgmax(value, successors, noise)
+
+
+def majority_policy(
+    prior: Prior, positions: Float[Array, "draws z"], successors: Successors
+) -> Policy:
+    """The action that is the best of most posterior draws; of several, the first."""
+    return Majority(prior, positions, successors)
 
 
 def thompson_policy(

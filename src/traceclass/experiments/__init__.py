@@ -6,6 +6,7 @@ from types import MappingProxyType
 from traceclass.experiments import (
     approximation,
     groundwater,
+    half_cheetah,
     learning_curve,
     mesh_refinement,
     model_choice,
@@ -30,6 +31,7 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
             width_sweep,
             prior_comparison,
             learning_curve,
+            half_cheetah,
             groundwater,
             approximation,
             mesh_refinement,

@@ -109,7 +109,7 @@ class ValueDifferences(Module):
     expert: Array
 
     def __call__(self, z: Array) -> Array:
-        values = self.values_of(z).reshape(-1, car.NUM_ACTIONS)
+        values = self.values_of(z).reshape(len(self.expert), -1)
         return values - jnp.take_along_axis(values, self.expert, axis=1)
 
 

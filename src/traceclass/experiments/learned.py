@@ -119,7 +119,7 @@ def learn(
     run = chains.sample(cell, posterior, kernel, record=asked.record, until=until, **arguments)
     positions = run.positions
     assert positions is not None
-    kept = _evenly_spaced(positions, num_kept)
+    kept = evenly_spaced(positions, num_kept)
     values = _chain_means(asked.at_nodes, jnp.asarray(kept))
     chain_means = [interpolant(v, car.LOW, car.HIGH) for v in values]
     mean = interpolant(values.mean(axis=0), car.LOW, car.HIGH)
@@ -187,7 +187,7 @@ def exact_mean(prior: Prior, kept: np.ndarray) -> Callable[[Array], Array]:
     return mean
 
 
-def _evenly_spaced(draws: np.ndarray, count: int) -> np.ndarray:
+def evenly_spaced(draws: np.ndarray, count: int) -> np.ndarray:
     """About `count` of the draws (chains, draws, ...), as many of each chain, the last included."""
     each = min(max(1, count // len(draws)), draws.shape[1])
     chosen = np.linspace(0, draws.shape[1], each + 1)[1:].astype(int) - 1

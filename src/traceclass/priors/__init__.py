@@ -9,5 +9,6 @@ from traceclass.priors.hyperpriors import Uniform as Uniform
 from traceclass.priors.inputs import scale_to_box as scale_to_box
 from traceclass.priors.network import IidNetwork as IidNetwork
 from traceclass.priors.network import TraceClassNetwork as TraceClassNetwork
+from traceclass.priors.reduced import Reduced as Reduced
 from traceclass.priors.series import CosineSeries as CosineSeries
 from traceclass.priors.series import Series as Series

@@ -1,4 +1,4 @@
-"""What a user sees while chains run: a bar on a terminal, a line now and then in a file."""
+"""What a user sees while work goes on: a bar on a terminal, a line now and then in a file."""
 
 from __future__ import annotations
 
@@ -10,6 +10,21 @@ import numpy as np
 
 # A log file wants few lines; a terminal is redrawn by rich at its own pace.
 SECONDS_BETWEEN_LINES = 30.0
+
+
+class Shown(Protocol):
+    """How far some work is: as text a line, in single words what stands beside a bar."""
+
+    @property
+    def phase(self) -> str: ...
+
+    @property
+    def steps_done(self) -> int: ...
+
+    @property
+    def steps_total(self) -> int: ...
+
+    def words(self) -> list[str]: ...
 
 
 class Status(NamedTuple):
@@ -32,13 +47,24 @@ class Status(NamedTuple):
             f"{self.phase:8s} {share:4.0%}  acceptance {self.acceptance_rate:.3f}{step}{ess}{left}"
         )
 
+    def words(self) -> list[str]:
+        """The same, short."""
+        words = [f"acc {self.acceptance_rate:.2f}"]
+        if self.step_size is not None:
+            words.append(f"step {self.step_size:.3g}")
+        if self.ess is not None:
+            words.append(f"ESS {self.ess:.0f}")
+        if self.seconds_left is not None:
+            words.append(f"{duration(self.seconds_left)} left")
+        return words
+
 
 class Progress(Protocol):
-    """Something that shows a `Status`; `wants_ess` says if the cost of an ESS is worth it."""
+    """Something that shows how far work is; `wants_ess` says if the cost of an ESS is worth it."""
 
     wants_ess: bool
 
-    def show(self, status: Status) -> None: ...
+    def show(self, status: Shown) -> None: ...
 
     def close(self) -> None: ...
 
@@ -48,7 +74,7 @@ class Silent:
 
     wants_ess = False
 
-    def show(self, status: Status) -> None:
+    def show(self, status: Shown) -> None:
         pass
 
     def close(self) -> None:
@@ -63,9 +89,9 @@ class Lines:
     def __init__(self, stream: TextIO, label: str = ""):
         self._stream, self._label = stream, label
         self._last_time = time.monotonic()
-        self._pending: Status | None = None
+        self._pending: Shown | None = None
 
-    def show(self, status: Status) -> None:
+    def show(self, status: Shown) -> None:
         self._pending = status
         if time.monotonic() - self._last_time >= SECONDS_BETWEEN_LINES:
             self._write()
@@ -101,20 +127,13 @@ class Bar:
         self._task = self._bar.add_task(f"{label} starting".lstrip(), total=1, status="")
         self._bar.start()
 
-    def show(self, status: Status) -> None:
-        words = [f"acc {status.acceptance_rate:.2f}"]
-        if status.step_size is not None:
-            words.append(f"step {status.step_size:.3g}")
-        if status.ess is not None:
-            words.append(f"ESS {status.ess:.0f}")
-        if status.seconds_left is not None:
-            words.append(f"{duration(status.seconds_left)} left")
+    def show(self, status: Shown) -> None:
         self._bar.update(
             self._task,
             description=f"{self._label} {status.phase}".lstrip(),
             completed=status.steps_done,
             total=status.steps_total,
-            status="  ".join(words),
+            status="  ".join(status.words()),
         )
 
     def close(self) -> None:
