@@ -47,3 +47,18 @@ def test_one_action_seen_is_taken_everywhere():
     np.testing.assert_array_equal(
         clone.log_probabilities(jnp.asarray(STATES[:1])), [[-np.inf, -np.inf, 0.0]]
     )
+
+
+def test_a_forest_learns_what_is_plain_and_never_says_impossible():
+    generator = np.random.default_rng(0)
+    states = generator.uniform(-1, 1, (200, 3))
+    actions = np.where(states[:, 0] > 0, 4, 1)
+    forest = control.forest(states, actions, num_actions=6, seed=0)
+    others = generator.uniform(-1, 1, (100, 3))
+    np.testing.assert_array_equal(
+        forest(None, others)[np.abs(others[:, 0]) > 0.1],
+        np.where(others[:, 0] > 0, 4, 1)[np.abs(others[:, 0]) > 0.1],
+    )
+    log_probabilities = forest.log_probabilities(others)
+    assert np.isfinite(log_probabilities).all()
+    np.testing.assert_allclose(np.exp(log_probabilities).sum(axis=1), 1)

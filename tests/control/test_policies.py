@@ -99,3 +99,24 @@ def test_failures_count_as_the_longest_episode():
     )
     assert rollouts.num_failures == 3
     assert rollouts.num_steps.tolist() == [10, 10, 10]
+
+
+def test_majority_takes_what_most_draws_deem_best_and_the_mean_what_they_do_on_average():
+    prior = tc.TraceClassNetwork(num_inputs=2, widths=(6, 6))
+    positions = prior.sample(jax.random.key(0), (21,))
+    states = jax.random.uniform(jax.random.key(1), (30, 2), minval=-0.06, maxval=0.06)
+    steps = jnp.array([[0.8, 0.0], [-0.8, 0.3], [0.0, -0.9]])
+
+    def successors(states):
+        return states[:, None] + steps
+
+    after = successors(20 * states)
+    values = np.asarray(prior.evaluate(positions, after.reshape(-1, 2))).reshape(21, 30, 3)
+    votes = [np.bincount(best, minlength=3).argmax() for best in values.argmax(-1).T]
+    majority = control.majority_policy(prior, positions, successors)
+    np.testing.assert_array_equal(majority(jax.random.key(2), 20 * states), votes)
+    mean = control.argmax_policy(control.MeanValue(prior, positions), successors)
+    wanted = values.mean(axis=0).argmax(axis=-1)
+    np.testing.assert_array_equal(mean(jax.random.key(2), 20 * states), wanted)
+    # They are not the same policy: draws with large values count for more in a mean.
+    assert (np.array(votes) != wanted).any()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
 
 
 def coverage(states: Any, actions: Any, others: Any, low: Any, high: Any) -> dict[str, float]:
@@ -23,7 +23,7 @@ def coverage(states: Any, actions: Any, others: Any, low: Any, high: Any) -> dic
     """
     scaled, elsewhere = (_scaled(x, low, high) for x in (states, others))
     spread = np.linalg.eigvalsh(np.cov(scaled.T))
-    gap = float(np.median(cKDTree(scaled).query(elsewhere)[0]))
+    gap = float(np.median(cdist(elsewhere, scaled).min(axis=1)))
     usual = float(
         np.median(np.linalg.norm(elsewhere - np.roll(elsewhere, len(elsewhere) // 2, 0), axis=1))
     )

@@ -62,7 +62,7 @@ class Runs(NamedTuple):
     @property
     def fell(self) -> Bool[np.ndarray, " episodes"]:
         """Episodes in which the cheetah was on its back at some time."""
-        return on_back(self.states).any(axis=0)
+        return np.any(on_back(self.states), axis=0)
 
 
 @functools.cache
@@ -133,7 +133,7 @@ def initial_states(generator: np.random.Generator, count: int) -> Float[np.ndarr
 
 def on_back(states: Float[np.ndarray, "*batch dim"]) -> Bool[np.ndarray, "*batch"]:
     """Whether the torso is turned by more than a quarter from upright."""
-    return np.cos(states[..., _PITCH]) < 0
+    return np.asarray(np.cos(states[..., _PITCH]) < 0)
 
 
 @functools.cache

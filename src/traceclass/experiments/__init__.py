@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from traceclass.experiments import (
     approximation,
+    cheetah_curves,
     groundwater,
     half_cheetah,
     learning_curve,
@@ -32,6 +33,7 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
             prior_comparison,
             learning_curve,
             half_cheetah,
+            cheetah_curves,
             groundwater,
             approximation,
             mesh_refinement,

@@ -15,16 +15,21 @@ from traceclass.experiments.car import keys_of, standard_error
 from traceclass.experiments.learned import score
 
 
-class Drives(Protocol):
-    """Settings of an experiment with several data sets, each with episodes of its own."""
+class Seeded(Protocol):
+    """Settings of an experiment with several data sets."""
 
     seed: int
     num_data_sets: int
+
+
+class Drives(Seeded, Protocol):
+    """With episodes of its own for each."""
+
     num_episodes: int
     max_steps: int
 
 
-def seeds_of(config: Drives) -> range:
+def seeds_of(config: Seeded) -> range:
     """One for each data set, from the experiment's own on."""
     return range(config.seed, config.seed + config.num_data_sets)
 

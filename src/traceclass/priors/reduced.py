@@ -18,7 +18,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
@@ -61,8 +60,7 @@ class Reduced(Prior):
             )
         self.prior, self.num_inputs, self.inputs = prior, prior.num_inputs, prior.inputs
         # On the host: a factorisation of this size is no work for a compiled program.
-        seen, _ = scipy.linalg.qr(_transposed(prior, points), mode="economic", overwrite_a=True)
-        self.basis = jnp.asarray(seen, dtype=float)
+        self.basis = jnp.asarray(np.linalg.qr(_transposed(prior, points)).Q, dtype=float)
 
     @property
     def floats_per_value(self) -> int:

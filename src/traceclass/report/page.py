@@ -31,11 +31,12 @@ class Figure(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A heading with its tables and figures."""
+    """A heading with its tables and figures, and sentences between the two."""
 
     title: str
     tables: Sequence[Table]
     figures: Sequence[Figure]
+    notes: Sequence[str] = ()
 
 
 def html_page(

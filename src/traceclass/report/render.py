@@ -11,6 +11,7 @@ from traceclass.experiments.directory import StoredRun, read_run
 from traceclass.report import (
     approximation,
     groundwater,
+    half_cheetah,
     learning_curve,
     mesh_refinement,
     model_choice,
@@ -28,6 +29,7 @@ _REPORTS: Mapping[str, ModuleType] = MappingProxyType(
     {
         "approximation": approximation,
         "groundwater": groundwater,
+        "half-cheetah": half_cheetah,
         "learning-curve": learning_curve,
         "mesh-refinement": mesh_refinement,
         "model-choice": model_choice,

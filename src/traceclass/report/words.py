@@ -14,6 +14,7 @@ KERNELS = {
 ALTERNATIVES = {
     "logistic": "cloning, logistic",
     "network": "cloning, network",
+    "forest": "cloning, forest",
     "expert": "expert",
     "optimal": "optimal",
 }
