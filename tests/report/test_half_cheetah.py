@@ -364,6 +364,7 @@ def test_a_stored_run_has_its_figures_and_page_without_mujoco(
     assert drawn == {"accuracy.png", "values.png", "distance.png", "episodes.png"}
     page = (path / "report.html").read_text()
     assert "-inf" in page
+    assert "of different runs" not in page
     assert "cannot draw on this machine" in page
     assert "Warning: trace-class network 3 x 100: the chains did not agree on 1 of 3" in page
     assert page.count("<img") == 4
@@ -372,6 +373,15 @@ def test_a_stored_run_has_its_figures_and_page_without_mujoco(
     assert headline in page.replace("&lt;", "<")
     assert len(warnings) == 1
     assert capfd.readouterr() == ("", "")
+
+
+def test_draws_and_data_of_different_runs_are_told_and_not_drawn(tmp_path, no_pictures):
+    arrays = made_arrays(num_steps=8)
+    arrays["test_expert"][0] = 5  # the draws are centred at 2
+    path = stored(tmp_path / "run", made_numbers(), made_trace(), arrays)
+    render(path)
+    assert not (path / "figures" / "values.png").exists()
+    assert "chains and data are of different runs" in (path / "report.html").read_text()
 
 
 def test_one_prior_and_one_data_set_are_drawn_too(tmp_path, no_pictures):

@@ -42,9 +42,6 @@ LARGEST_RHAT, RHAT_WANTED = 1.05, 1.04
 _WATCHED = 10
 # Test states whose successors are evaluated together: bounds the memory.
 _STATES_AT_A_TIME = 250
-# Kicks of a trajectory: about a quarter turn at the steps that warm-up finds. Found by warm-up
-# too, they would vary from one data set to the next more than the posteriors do.
-_KICKS = {"tcnn": 100, "bnn": 50, "kl": 100}
 # The authors' box is widened by this share of its sides: what other actions than the expert's
 # lead to lies beyond it now and then.
 _MARGIN = 0.1
@@ -67,6 +64,9 @@ class CheetahConfig(Config):
     exploration: float = pydantic.Field(default=0.2, ge=0, le=1)
     num_data_sets: int = pydantic.Field(default=5, ge=1, le=1_000)
     num_tests: int = pydantic.Field(default=1_000, ge=_WATCHED, le=100_000)
+    # Of a trajectory: about a quarter turn at the steps that warm-up finds. Found by warm-up too,
+    # they would vary from one data set to the next more than the posteriors do.
+    num_kicks: pydantic.PositiveInt = 100
     num_chains: pydantic.PositiveInt = 4
     num_warmup: int = pydantic.Field(default=400, ge=400)
     num_samples: pydantic.PositiveInt = 100
@@ -234,14 +234,15 @@ def learn(
     watched = jnp.asarray(data.test_successors[:_WATCHED])
     values_of = sampled.at(watched.reshape(-1, watched.shape[-1]))
     expert = jnp.asarray(data.tests.actions[:_WATCHED])[:, None]
-    kernel = hmc.using(num_kicks=_KICKS[name.partition("-")[0]])
+    # The steps of standard networks are twice as long.
+    num_kicks = -(-config.num_kicks // 2) if name.startswith("bnn") else config.num_kicks
     begun = (
         _begun(posterior, data, config) if coarse is None else _refined(prior, coarse, data, config)
     )
     run = chains.sample(
         cell,
         posterior,
-        kernel,
+        hmc.using(num_kicks=num_kicks),
         record={"value_difference": ValueDifferences(values_of, expert)},
         until=Until(
             rhat=RHAT_WANTED,

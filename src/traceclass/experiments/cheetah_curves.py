@@ -230,6 +230,7 @@ EXPERIMENT = Experiment(
             num_data_sets=1,
             num_demonstrations=30,
             num_tests=100,
+            num_kicks=10,
             num_samples=10,
             max_samples=10,
             num_chains=2,

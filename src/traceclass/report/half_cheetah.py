@@ -40,7 +40,7 @@ def sections(
             "Does it take the expert's action? (Table 2)",
             [_accuracy_table(results)],
             _accuracy_figures(directory, results, trace, arrays),
-            _accuracy_notes(results),
+            (*_mixture_notes(results, trace, arrays), *_accuracy_notes(results)),
         ),
         Section(
             "Trace-class networks beside the others",
@@ -122,22 +122,39 @@ def warnings(results: dict[str, Any]) -> list[str]:
 def _accuracy_figures(
     directory: Path, results: dict[str, Any], trace: xr.DataTree, arrays: xr.Dataset
 ) -> list[Figure]:
-    return [
+    drawn = [
         Figure(
             figures.draw_accuracy(directory / "accuracy.png", results),
             "Right actions on the test states, by the draws of each posterior and by its mean, "
             "with two standard errors over data sets; beside them the paper's figures, the share "
             "of the commonest action and chance.",
-        ),
-        Figure(
-            figures.draw_values(directory / "values.png", results, trace, arrays),
-            "Value of each action's successor minus that of the expert's action at the first test "
-            "state of the first data set (eq. normalise_v; Fig. prior_compare, bottom). Boxes "
-            "below zero say that the posterior prefers the expert's action, darker ones that it "
-            "prefers another in most draws; whiskers hold 95 %. Panels have scales of their own; "
-            "*: the chains did not agree.",
-        ),
+        )
     ]
+    if not figures.are_centred(results, trace, arrays):
+        (directory / "values.png").unlink(missing_ok=True)
+        return drawn
+    values = Figure(
+        figures.draw_values(directory / "values.png", results, trace, arrays),
+        "Value of each action's successor minus that of the expert's action at the first test "
+        "state of the first data set (eq. normalise_v; Fig. prior_compare, bottom). Boxes below "
+        "zero say that the posterior prefers the expert's action, darker ones that it prefers "
+        "another in most draws; whiskers hold 95 %. Panels have scales of their own; *: the "
+        "chains did not agree.",
+    )
+    return [*drawn, values]
+
+
+def _mixture_notes(
+    results: dict[str, Any], trace: xr.DataTree, arrays: xr.Dataset
+) -> tuple[str, ...]:
+    if figures.are_centred(results, trace, arrays):
+        return ()
+    return (
+        "Warning: the stored draws are not centred at the expert's actions of these data, so "
+        "chains and data are of different runs, as after --resume --force with another expert. "
+        "The figures on this page mix the two and mean nothing; run it anew. The boxplot of "
+        "values is left out.",
+    )
 
 
 def _accuracy_notes(results: dict[str, Any]) -> tuple[str, ...]:

@@ -80,6 +80,19 @@ def _accuracy_legend(axes: Axes) -> None:
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
+def are_centred(results: Mapping[str, Any], trace: xr.DataTree, arrays: xr.Dataset) -> bool:
+    """Whether the draws are zero at the stored expert's actions, as those of one run are.
+
+    Chains that were resumed by force after the expert or the data changed are of other states.
+    """
+    expert = arrays["test_expert"].values
+    states = np.arange(len(expert))
+    return all(
+        not trace[name]["posterior"]["value_difference"].values[:, :, states, expert].any()
+        for name in results["priors"]
+    )
+
+
 def draw_values(
     path: Path, results: Mapping[str, Any], trace: xr.DataTree, arrays: xr.Dataset
 ) -> Path:

@@ -1,0 +1,198 @@
+"""The half-cheetah experiments: their data, starts and scores, and every row of their tables."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import traceclass as tc
+from traceclass.control import half_cheetah as cheetah
+from traceclass.experiments import EXPERIMENTS, Chains
+from traceclass.experiments import cheetah as shared
+from traceclass.experiments.cheetah_curves import CheetahCurvesConfig, settings_of
+from traceclass.experiments.half_cheetah import HalfCheetahConfig
+
+pytestmark = pytest.mark.xdist_group("half_cheetah")
+
+TINY = {
+    "num_data_sets": 2,
+    "num_demonstrations": 30,
+    "num_tests": 60,
+    "num_kicks": 5,
+    "num_samples": 10,
+    "max_samples": 10,
+    "num_wide_samples": 10,
+    "max_wide_samples": 10,
+    "num_kept": 8,
+    "num_episodes": 2,
+    "num_steps": 15,
+}
+
+
+@pytest.fixture(scope="module")
+def config():
+    return HalfCheetahConfig(priors=("tcnn-4", "tcnn-6", "bnn-4", "kl-1"), **TINY)
+
+
+@pytest.fixture(scope="module")
+def data(config):
+    return shared.data_set(3, config)
+
+
+@pytest.fixture(scope="module")
+def result(config):
+    experiment = EXPERIMENTS["half-cheetah"]
+    return experiment.run(experiment.build(config), config, Chains(progress=False))
+
+
+def test_tests_come_from_other_episodes_and_the_seed_decides(config, data):
+    again, other = shared.data_set(3, config), shared.data_set(4, config)
+    np.testing.assert_array_equal(again.successors, data.successors)
+    assert np.abs(other.successors - data.successors).max() > 0.1
+    nearest = np.abs(data.tests.states[:, None] - data.demonstrations.states).max(axis=-1)
+    assert nearest.min() > 1e-6
+    np.testing.assert_array_equal(data.tests.actions, cheetah.expert().nearest(data.tests.states))
+
+
+def test_successors_are_those_of_the_experts_actions(data):
+    chosen = cheetah.expert().actions[data.demonstrations.actions]
+    after = cheetah.step(data.demonstrations.states, chosen)
+    rows = np.arange(len(after))
+    np.testing.assert_allclose(
+        data.successors[rows, data.demonstrations.actions], after, rtol=0, atol=1e-12
+    )
+
+
+def test_irrelevant_inputs_are_the_same_for_every_action(data):
+    wide = data.widened(20)
+    assert wide.successors.shape == (30, 8, 20)
+    np.testing.assert_array_equal(wide.successors[..., :17], data.successors)
+    assert np.ptp(wide.successors[..., 17:], axis=1).max() == 0
+    assert np.std(wide.test_successors[:, 0, 17:]) == pytest.approx(1, abs=0.3)
+
+
+def test_starts_are_no_worse_than_chance(data):
+    """Prior draws are; c = 0 would be chance itself, and the smallest c is near it."""
+    posterior = shared.posterior_of(shared.prior_of("tcnn-10"), data, noise=0.1)
+    chance = -30 * np.log(8)
+    starts = shared.starts_of(posterior, 0, 8)
+    levels = jax.vmap(posterior.log_likelihood)(starts)
+    draws = jax.vmap(posterior.log_likelihood)(posterior.prior.sample(jax.random.key(0), (8,)))
+    assert float(levels.min()) > chance - 15
+    assert float(draws.min()) < float(levels.min())
+    assert len(np.unique(np.asarray(starts[:, 0]))) == 8
+
+
+def test_scores_of_a_function_that_knows_the_answer(data):
+    """Values that are largest at the expert's action, and ones that are largest at the next."""
+    actions = data.tests.actions
+
+    def scored(shift, monkeypatch):
+        values = np.zeros((4, 60, 8))
+        values[:, np.arange(60), (actions + shift) % 8] = 5.0
+        monkeypatch.setattr(shared, "test_values", lambda *_: values)
+        return shared.scores(None, None, data, noise=0.1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        right, wrong = scored(0, patch), scored(1, patch)
+    for name in ("samples", "mean", "vote", "balanced"):
+        assert right[name] == 1
+        assert wrong[name] == 0
+    assert right["log_score"] == pytest.approx(0, abs=1e-4)
+    assert wrong["log_score"] < -100
+
+
+def test_balanced_accuracy_counts_actions_alike():
+    actions = np.array([0] * 9 + [1])
+    assert shared.balanced_accuracy(np.zeros(10, int), actions) == 0.5
+
+
+def test_test_values_are_the_functions_of_the_positions(data):
+    prior = shared.prior_of("kl-1")
+    positions = prior.sample(jax.random.key(0), (3,))
+    values = shared.test_values(prior, positions, data)
+    wanted = prior.evaluate(positions[1], jnp.asarray(data.test_successors[7]))
+    np.testing.assert_allclose(values[1, 7], wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_the_table_has_every_prior_and_yardstick(config, result):
+    numbers = result.numbers
+    assert list(numbers["priors"]) == list(config.priors)
+    assert set(numbers["clones"]) == {"logistic", "network", "forest"}
+    for figures in numbers["priors"].values():
+        for name in ("samples", "mean", "vote", "balanced"):
+            assert 0 <= figures[name]["mean"] <= 1
+            assert len(figures[name]["each"]) == 2
+    assert numbers["references"]["chance"] == 1 / 8
+    beside = {(pair["prior"], pair["beside"]) for pair in numbers["paired"]}
+    assert ("tcnn-6", "kl-1") in beside
+    assert ("tcnn-6", "commonest action") in beside
+    rides = numbers["references"]["rides"]
+    assert set(rides) == {"discretised expert", "continuous expert", "random"}
+    assert rides["discretised expert"]["distance"]["mean"] > 0.5
+    assert result.arrays["distance"].shape[1:] == (16, 4)
+    assert result.trace["kl-1/posterior"]["value_difference"].shape == (4, 10, 10, 8)
+
+
+def test_paired_differences_are_those_of_the_data_sets(result):
+    numbers = result.numbers
+    pair = next(p for p in numbers["paired"] if (p["prior"], p["beside"]) == ("tcnn-6", "bnn-4"))
+    ours, theirs = (numbers["priors"][n]["mean"]["each"] for n in ("tcnn-6", "bnn-4"))
+    assert pair["difference"] == pytest.approx(np.mean(ours) - np.mean(theirs))
+
+
+def test_the_same_seed_gives_the_same_table(config, data):
+    """One cell, learned twice."""
+    first, second = (
+        shared.learn(Chains(progress=False), "x", "tcnn-4", data, config) for _ in range(2)
+    )
+    for name in ("samples", "mean", "log_score", "rhat"):
+        assert first.numbers[name] == second.numbers[name]
+
+
+def test_a_wider_network_begins_where_the_narrow_one_ended(config, data):
+    narrow = shared.learn(Chains(progress=False), "x", "tcnn-4", data, config)
+    wide = shared._refined(shared.prior_of("tcnn-6"), narrow, data, config)
+    coarse, fine = shared.prior_of("tcnn-4"), shared.prior_of("tcnn-6")
+    back = fine.restrict(wide["initial_positions"][0], coarse)
+    np.testing.assert_array_equal(back, narrow.run.positions[0, -1])
+    assert wide["step_size"] == pytest.approx(narrow.run.step_size)
+
+
+def test_curves_over_sizes_inputs_and_widths():
+    experiment = EXPERIMENTS["half-cheetah-curves"]
+    config = CheetahCurvesConfig(
+        sizes=(10, 20),
+        size_priors=("tcnn-3", "kl-1"),
+        max_series_size=10,
+        dims=(17, 20),
+        dim_priors=("tcnn-3",),
+        widths=(3, 4),
+        num_refined_warmup=5,
+        **{**TINY, "num_data_sets": 1},
+    )
+    numbers = experiment.run(experiment.build(config), config, Chains(progress=False)).numbers
+    found = [(p["curve"], p["value"], p["prior"]) for p in numbers["points"]]
+    assert found == [tuple(setting) for setting in settings_of(config)]
+    assert ("size", 20, "kl-1") not in found
+    dims = [p for p in numbers["points"] if p["curve"] == "dim"]
+    assert [p["num_coordinates"] for p in dims] == [
+        tc.TraceClassNetwork(num_inputs=d, widths=(3, 3, 3)).num_coordinates for d in (17, 20)
+    ]
+    assert all(p["gradient_seconds"] > 0 for p in dims)
+    assert [row["size"] for row in numbers["clones"]] == [10, 20]
+
+
+def test_inputs_are_appended_to_seventeen():
+    with pytest.raises(ValueError, match="appended to the cheetah's 17"):
+        CheetahCurvesConfig(dims=(10,))
+
+
+def test_a_name_is_a_kind_and_a_size():
+    for name in ("tcnn", "kl-0", "gp-10", "tcnn-10-2"):
+        with pytest.raises(ValueError, match="pattern"):
+            HalfCheetahConfig(priors=(name,))
+    assert shared.in_words("kl-10") == "Fourier series k = 10"
+    assert shared.in_words("tcnn-100") == "trace-class network 3 x 100"
