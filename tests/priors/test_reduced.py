@@ -102,3 +102,22 @@ def test_sampled_and_lifted_draws_have_the_posterior_of_the_whole_series(prior, 
 def test_a_network_cannot_be_reduced():
     with pytest.raises(TypeError, match=r"linear in z, got TraceClassNetwork\. Use FourierSeries"):
         tc.Reduced(tc.TraceClassNetwork(num_inputs=2, widths=(3,)), POINTS)
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        tc.FourierSeries(num_inputs=3, max_frequency=2, alpha=2.0),
+        tc.FourierSeries(num_inputs=3, max_frequency=2, alpha=2.0, interaction=1),
+        tc.FourierSeries(num_inputs=3, max_frequency=1, alpha=2.0, interaction="full"),
+        tc.CosineSeries(num_modes=3, exponent=1.1),
+    ],
+    ids=["pairs", "single", "full", "cosines"],
+)
+def test_every_series_is_reduced(series):
+    points = np.random.default_rng(0).uniform(size=(5, series.num_inputs))
+    reduced = tc.Reduced(series, points)
+    np.testing.assert_allclose(reduced.basis.T @ reduced.basis, np.eye(5), atol=1e-5)
+    y = reduced.sample(jax.random.key(0))
+    z = reduced.lift(jax.random.key(1), y)
+    np.testing.assert_allclose(series.at(points)(z), reduced.at(points)(y), atol=2e-5)

@@ -35,6 +35,17 @@ class AnovaAtPoints(Module):
     pair: Float[Array, "K K"] | None
     num_inputs: int = eqx.field(static=True)
 
+    def matrix(self) -> Float[Array, "points z"]:
+        """B of v = B z, written out."""
+        d, k = self.num_inputs, self.single.size
+        waves = self.factors.reshape(-1, d, k)
+        blocks = [(waves * self.single).reshape(-1, d * k)]
+        if self.pair is not None:
+            for i in range(d - 1):
+                products = waves[:, i, None, :, None] * waves[:, i + 1 :, None, :] * self.pair
+                blocks.append(products.reshape(len(waves), -1))
+        return jnp.concatenate(blocks, axis=1)
+
     def __call__(self, z: Float[Array, " z"]) -> Float[Array, " points"]:
         d, k = self.num_inputs, self.single.size
         values = self.factors @ (z[: d * k].reshape(d, k) * self.single).ravel()

@@ -18,16 +18,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
 from traceclass.priors.base import Prior
-from traceclass.priors.fourier import FourierSeries
+from traceclass.priors.fourier import AnovaAtPoints, FourierSeries
 from traceclass.priors.inputs import Inputs
 from traceclass.priors.series import BasisAtPoints, CosineSeries, Series
 from traceclass.validation import require_shape
 
-# Functions evaluated together when a matrix is built column by column.
+# Columns of a matrix computed together, where it is not written out.
 _AT_A_TIME = 16
 
 
@@ -60,7 +61,8 @@ class Reduced(Prior):
             )
         self.prior, self.num_inputs, self.inputs = prior, prior.num_inputs, prior.inputs
         # On the host: a factorisation of this size is no work for a compiled program.
-        self.basis = jnp.asarray(np.linalg.qr(_transposed(prior, points)).Q, dtype=float)
+        factors = scipy.linalg.qr(np.asarray(_matrix(prior, points)).T, mode="economic")
+        self.basis = jnp.asarray(factors[0], dtype=float)
 
     @property
     def floats_per_value(self) -> int:
@@ -74,9 +76,7 @@ class Reduced(Prior):
 
     def at(self, points: ArrayLike) -> BasisAtPoints:
         """y -> B(points) Q y; the matrix is computed once, here."""
-        values_of = self.prior.at(points)
-        columns = jax.lax.map(values_of, self.basis.T, batch_size=_AT_A_TIME)
-        return BasisAtPoints(columns.T)
+        return BasisAtPoints(_matrix(self.prior, points) @ self.basis)
 
     def lift(
         self, key: Key[Array, ""], y: Float[Array, "*functions y"]
@@ -87,9 +87,12 @@ class Reduced(Prior):
         return w + (y - w @ self.basis) @ self.basis.T
 
 
-def _transposed(prior: Prior, points: ArrayLike) -> np.ndarray:
-    """B^T (N, n): the gradient of the value at each point."""
-    origin = jnp.zeros(prior.num_coordinates)
-    values, pullback = jax.vjp(prior.at(points), origin)
-    rows = jax.jit(lambda g: jax.lax.map(lambda v: pullback(v)[0], g, batch_size=_AT_A_TIME))
-    return np.asarray(rows(jnp.eye(len(values)))).T
+def _matrix(prior: Prior, points: ArrayLike) -> Float[Array, "points z"]:
+    """B of v = B z."""
+    values_of = prior.at(points)
+    if isinstance(values_of, AnovaAtPoints):
+        return values_of.matrix()
+    if isinstance(values_of, BasisAtPoints) and values_of.deviation is None:
+        return values_of.basis
+    columns = jnp.eye(prior.num_coordinates)
+    return jax.lax.map(values_of, columns, batch_size=_AT_A_TIME).T

@@ -6,8 +6,10 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from traceclass.sampling.files import write_file
@@ -16,7 +18,14 @@ from traceclass.sampling.files import write_file
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6b6b6b"
 ACTION_COLOURS = (BLUE, GREY, ORANGE)
 # Of priors and clones.
-ROW_COLOURS = {"tcnn": BLUE, "kl": GREEN, "bnn": ORANGE, "logistic": GREY, "network": "black"}
+ROW_COLOURS = {
+    "tcnn": BLUE,
+    "kl": GREEN,
+    "bnn": ORANGE,
+    "logistic": GREY,
+    "network": "black",
+    "forest": "#CC79A7",
+}
 ACTIONS = ("left", "coast", "right")
 
 _STYLE = {
@@ -31,6 +40,21 @@ _STYLE = {
     "legend.frameon": False,
     "font.size": 9,
 }
+
+
+def curve(axes: Axes, points: list[tuple[float, Any]], row: str, label: str) -> None:
+    """Means with error bars in the colour of a row; points without a figure are left out."""
+    known = [(x, f) for x, f in points if f is not None and f["mean"] is not None]
+    axes.errorbar(
+        [x for x, _ in known],
+        [f["mean"] for _, f in known],
+        yerr=[f["error"] or 0.0 for _, f in known],
+        color=ROW_COLOURS[row],
+        marker="o",
+        markersize=3,
+        linewidth=1,
+        label=label,
+    )
 
 
 @contextmanager

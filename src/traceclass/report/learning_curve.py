@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import xarray as xr
-from matplotlib.axes import Axes
 
 from traceclass.experiments.car import PRIORS
-from traceclass.report.figures import ROW_COLOURS, figure
+from traceclass.report.figures import curve, figure
 from traceclass.report.page import Figure, Section, Table
 from traceclass.report.words import errors_over, estimate, number
 
@@ -126,10 +125,10 @@ def _draw_sizes(path: Path, results: dict[str, Any]) -> Path:
         for axes, (key, title) in zip(canvas.subplots(1, len(_PANELS)), _PANELS, strict=True):
             for prior in dict.fromkeys(point["prior"] for point in results["sizes"]):
                 own = [p for p in results["sizes"] if p["prior"] == prior]
-                _curve(axes, [(p["size"], p[key]) for p in own], prior, PRIORS[prior])
+                curve(axes, [(p["size"], p[key]) for p in own], prior, PRIORS[prior])
             for method, words in _CLONES.items():
                 own = [(p["size"], p[method].get(key)) for p in results["clones"]]
-                _curve(axes, own, method, words)
+                curve(axes, own, method, words)
             axes.set(xscale="log", title=title, xlabel="demonstrations")
             if key == "log_score":
                 axes.set_ylim(-3, 0)
@@ -143,21 +142,6 @@ def _draw_noises(path: Path, results: dict[str, Any]) -> Path:
         for axes, (key, title) in zip(canvas.subplots(1, len(_PANELS)), _PANELS, strict=True):
             prior = results["noises"][0]["prior"]
             points = [(p["noise"], p[key]) for p in results["noises"]]
-            _curve(axes, points, prior, PRIORS[prior])
+            curve(axes, points, prior, PRIORS[prior])
             axes.set(xscale="log", title=title, xlabel="noise")
     return path
-
-
-def _curve(axes: Axes, points: list[tuple[float, Any]], colour: str, label: str) -> None:
-    """Means with error bars; settings without a figure are left out."""
-    known = [(x, f) for x, f in points if f is not None and f["mean"] is not None]
-    axes.errorbar(
-        [x for x, _ in known],
-        [f["mean"] for _, f in known],
-        yerr=[f["error"] or 0.0 for _, f in known],
-        color=ROW_COLOURS[colour],
-        marker="o",
-        markersize=3,
-        linewidth=1,
-        label=label,
-    )

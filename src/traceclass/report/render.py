@@ -10,6 +10,7 @@ from traceclass.experiments.claim import DirectoryError
 from traceclass.experiments.directory import StoredRun, read_run
 from traceclass.report import (
     approximation,
+    cheetah_curves,
     groundwater,
     half_cheetah,
     learning_curve,
@@ -29,6 +30,7 @@ _REPORTS: Mapping[str, ModuleType] = MappingProxyType(
     {
         "approximation": approximation,
         "groundwater": groundwater,
+        "half-cheetah-curves": cheetah_curves,
         "half-cheetah": half_cheetah,
         "learning-curve": learning_curve,
         "mesh-refinement": mesh_refinement,
