@@ -291,7 +291,7 @@ def test_one_data_set_has_no_errors_and_no_test():
 def test_the_headline_says_in_which_direction_and_whether_it_may_be_chance(
     difference, p_value, said
 ):
-    numbers = made_numbers()
+    numbers = made_numbers(unconverged=())
     for pair in numbers["paired"]:
         if (pair["prior"], pair["beside"]) == ("tcnn-100", "kl-10"):
             pair |= {"difference": difference, "error": 0.01, "p_value": p_value}
@@ -299,6 +299,15 @@ def test_the_headline_says_in_which_direction_and_whether_it_may_be_chance(
     assert f"trace-class network 3 x 100 is {said}" in text
     assert "the commonest action" in text
     assert ("p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}") in text
+
+
+def test_the_headline_marks_what_did_not_converge_and_does_not_round_the_level_away():
+    numbers = made_numbers()
+    for pair in numbers["paired"]:
+        pair |= {"difference": 0.1, "error": 0.01, "p_value": 0.0497}
+    text = half_cheetah.headline(numbers)
+    assert "trace-class network 3 x 100 * is significantly better" in text
+    assert "p = 0.04970" in text
 
 
 @pytest.mark.parametrize("priors", [("kl-2",), ("tcnn-10",)])
@@ -375,13 +384,14 @@ def test_a_stored_run_has_its_figures_and_page_without_mujoco(
     assert capfd.readouterr() == ("", "")
 
 
-def test_draws_and_data_of_different_runs_are_told_and_not_drawn(tmp_path, no_pictures):
-    arrays = made_arrays(num_steps=8)
+def test_draws_and_data_of_different_runs_are_told_and_not_drawn(tmp_path):
+    numbers, trace, arrays = made_numbers(), made_trace(), made_arrays(num_steps=8)
+    assert half_cheetah._mixture_notes(numbers, trace, arrays) == ()
     arrays["test_expert"][0] = 5  # the draws are centred at 2
-    path = stored(tmp_path / "run", made_numbers(), made_trace(), arrays)
-    render(path)
-    assert not (path / "figures" / "values.png").exists()
-    assert "chains and data are of different runs" in (path / "report.html").read_text()
+    (note,) = half_cheetah._mixture_notes(numbers, trace, arrays)
+    assert "chains and data are of different runs" in note
+    drawn = half_cheetah._accuracy_figures(tmp_path, numbers, trace, arrays)
+    assert [figure.path.name for figure in drawn] == ["accuracy.png"]
 
 
 def test_one_prior_and_one_data_set_are_drawn_too(tmp_path, no_pictures):
@@ -392,7 +402,7 @@ def test_one_prior_and_one_data_set_are_drawn_too(tmp_path, no_pictures):
 
 
 def test_mujoco_takes_pictures_or_says_nothing(tmp_path, capfd):
-    arrays = made_arrays(num_steps=8)
+    arrays = made_arrays(("kl-2",), num_steps=8).isel(picture=slice(2))
     path = cheetah_pictures.draw_photographs(tmp_path / "mujoco.png", arrays)
     assert capfd.readouterr() == ("", "")
     if path is None:

@@ -73,8 +73,8 @@ class CheetahConfig(Config):
     max_samples: pydantic.PositiveInt = 400
     num_wide_chains: pydantic.PositiveInt = 2
     num_refined_warmup: pydantic.PositiveInt = 50
-    num_wide_samples: pydantic.PositiveInt = 50
-    max_wide_samples: pydantic.PositiveInt = 100
+    num_wide_samples: pydantic.PositiveInt = 100
+    max_wide_samples: pydantic.PositiveInt = 200
     num_kept: pydantic.PositiveInt = 100
     num_episodes: int = pydantic.Field(default=10, ge=1, le=10_000)
     num_steps: int = pydantic.Field(default=100, ge=1, le=10_000)

@@ -120,8 +120,7 @@ def _draw_posture(
     metres = np.arange(np.ceil(way - reach), way + reach)
     axes.vlines(metres - way + middle, -0.09, 0, color="black", linewidth=0.8)
     axes.add_collection(PolyCollection(outlines, facecolors=colours, edgecolors="white", lw=0.4))
-    # Adding zero turns -0.0 into 0.0.
-    label = f"step {int(picture['picture_step'])}, {round(way, 1) + 0.0:.1f} m"
+    label = f"step {int(picture['picture_step'])}, {way:z.1f} m"
     axes.text(middle, -0.13, label, ha="center", va="top", fontsize=7)
 
 

@@ -178,7 +178,7 @@ def _accuracy_table(results: dict[str, Any]) -> Table:
             ALTERNATIVES[name],
             mean=_per_cent(clone["mean"]),
             balanced=_per_cent(clone["balanced"]),
-            log_score=_figure(clone["log_score"], digits=".2f"),
+            log_score=_figure(clone["log_score"], digits="z.2f"),
         )
         for name, clone in results["clones"].items()
     ]
@@ -212,7 +212,7 @@ def _prior_row(name: str, prior: dict[str, Any], results: dict[str, Any]) -> tup
         paper_mean,
         _per_cent(prior["vote"]),
         _per_cent(prior["balanced"]),
-        _figure(prior["log_score"], digits=".2f"),
+        _figure(prior["log_score"], digits="z.2f"),
         _largest_rhat(prior),
         f"{prior['num_converged']} of {results['num_data_sets']}",
     )
@@ -245,23 +245,23 @@ def _comparison(results: dict[str, Any]) -> str:
         return "There is no trace-class network among the priors, so nothing to compare."
     others = (largest(list(results["priors"]), "kl"), "commonest action")
     pairs = {p["beside"]: p for p in results["paired"] if p["prior"] == ours}
-    parts = [_verdict(pairs[other], results["num_data_sets"]) for other in others if other in pairs]
-    name = in_words(ours)
+    parts = [_verdict(pairs[other], results) for other in others if other in pairs]
+    name = row_name(ours, results["priors"][ours], results)
     return f"Right actions by the mean: {name} is {', and '.join(parts)}."
 
 
-def _verdict(pair: dict[str, Any], num_data_sets: int) -> str:
+def _verdict(pair: dict[str, Any], results: dict[str, Any]) -> str:
     """In which direction, by how much, and whether that is more than chance at 5 %."""
     gap, p_value = _PER_CENT * pair["difference"], pair["p_value"]
-    other = pair["beside"]
-    other = f"the {other}" if other == "commonest action" else in_words(other)
+    other = _yardstick(pair["beside"], results)
+    other = f"the {other}" if other == "commonest action" else other
     error = None if pair["error"] is None else _PER_CENT * pair["error"]
     by = f"by {with_error(abs(gap), error)} points"
     direction = "better" if gap > 0 else "worse"
     if gap == 0:
         return f"as good as {other} (no difference)"
     if p_value is None:
-        why = "one data set" if num_data_sets == 1 else "the same on every data set"
+        why = "one data set" if results["num_data_sets"] == 1 else "the same on every data set"
         return f"{direction} than {other} {by} (no test: {why})"
     if p_value >= _LEVEL:
         said = f"not significantly {direction} than {other}"
@@ -318,7 +318,7 @@ def _ridden(
 ) -> tuple[str, str, str]:
     experts = rides["discretised expert"]["distance"]["mean"]
     share = "-" if not experts else f"{_PER_CENT * distance['mean'] / experts:.0f}"
-    return _figure(distance, digits=".2f"), _per_cent(falls), share
+    return _figure(distance, digits="z.2f"), _per_cent(falls), share
 
 
 def _coverage_table(results: dict[str, Any]) -> Table:
@@ -394,8 +394,11 @@ def _per_cent(figure: dict[str, Any]) -> str:
     return _figure(figure, _PER_CENT)
 
 
-def _figure(figure: dict[str, Any], scale: float = 1.0, digits: str = ".1f") -> str:
-    """Mean and error over data sets. Only log-scores are not finite, by -inf, stored as null."""
+def _figure(figure: dict[str, Any], scale: float = 1.0, digits: str = "z.1f") -> str:
+    """Mean and error over data sets. Only log-scores are not finite, by -inf, stored as null.
+
+    The `z` in the format writes 0.0 for what is rounded to -0.0.
+    """
     value, error = figure["mean"], figure["error"]
     if not _is_finite(value):
         return "-inf"
@@ -407,4 +410,8 @@ def _is_finite(value: float | None) -> bool:
 
 
 def _p_value(value: float) -> str:
-    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+    if value < 0.001:
+        return "p < 0.001"
+    text = f"{value:.3f}"
+    # On which side of the level it lies is not to be rounded away.
+    return f"p = {value:.5f}" if text == f"{_LEVEL:.3f}" else f"p = {text}"

@@ -87,10 +87,7 @@ def are_centred(results: Mapping[str, Any], trace: xr.DataTree, arrays: xr.Datas
     """
     expert = arrays["test_expert"].values
     states = np.arange(len(expert))
-    return all(
-        not trace[name]["posterior"]["value_difference"].values[:, :, states, expert].any()
-        for name in results["priors"]
-    )
+    return all(not _draws(trace, name)[:, :, states, expert].any() for name in results["priors"])
 
 
 def draw_values(
@@ -107,7 +104,7 @@ def draw_values(
     with figure(path, max(5.0, 3.4 * columns), 2.5 * lines) as canvas:
         grid = canvas.subplots(lines, columns, squeeze=False).ravel()
         for axes, name in zip(grid, names, strict=False):
-            draws = trace[name]["posterior"].to_dataset()["value_difference"].values[:, :, 0]
+            draws = _draws(trace, name)[:, :, 0]
             _boxes(axes, draws.reshape(-1, draws.shape[-1]), expert, ROW_COLOURS[_kind(name)])
             axes.set_title(_first_name(name, results))
         for axes in grid[len(names) :]:
@@ -118,6 +115,11 @@ def draw_values(
         for axes in grid[: len(names) : columns]:
             axes.set_ylabel("value less the expert's")
     return path
+
+
+def _draws(trace: xr.DataTree, name: str) -> np.ndarray:
+    """(chain, draw, state, action)."""
+    return trace[name]["posterior"].to_dataset()["value_difference"].values
 
 
 def _boxes(axes: Axes, draws: np.ndarray, expert: int, colour: str) -> None:
