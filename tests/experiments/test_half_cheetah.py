@@ -9,7 +9,7 @@ import pytest
 
 import traceclass as tc
 from traceclass.control import half_cheetah as cheetah
-from traceclass.experiments import EXPERIMENTS, Chains
+from traceclass.experiments import EXPERIMENTS, Chains, cheetah_learned, cheetah_scores
 from traceclass.experiments import cheetah as shared
 from traceclass.experiments.cheetah_curves import CheetahCurvesConfig, settings_of
 from traceclass.experiments.half_cheetah import HalfCheetahConfig
@@ -77,7 +77,7 @@ def test_starts_are_no_worse_than_chance(data):
     """Prior draws are; c = 0 would be chance itself, and the smallest c is near it."""
     posterior = shared.posterior_of(shared.prior_of("tcnn-10"), data, noise=0.1)
     chance = -30 * np.log(8)
-    starts = shared.starts_of(posterior, 0, 8)
+    starts = cheetah_learned.starts_of(posterior, 0, 8)
     levels = jax.vmap(posterior.log_likelihood)(starts)
     draws = jax.vmap(posterior.log_likelihood)(posterior.prior.sample(jax.random.key(0), (8,)))
     assert float(levels.min()) > chance - 15
@@ -92,8 +92,8 @@ def test_scores_of_a_function_that_knows_the_answer(data):
     def scored(shift, monkeypatch):
         values = np.zeros((4, 60, 8))
         values[:, np.arange(60), (actions + shift) % 8] = 5.0
-        monkeypatch.setattr(shared, "test_values", lambda *_: values)
-        return shared.scores(None, None, data, noise=0.1)
+        monkeypatch.setattr(cheetah_scores, "test_values", lambda *_: values)
+        return cheetah_scores.scores(None, None, data, noise=0.1)
 
     with pytest.MonkeyPatch.context() as patch:
         right, wrong = scored(0, patch), scored(1, patch)
@@ -106,13 +106,13 @@ def test_scores_of_a_function_that_knows_the_answer(data):
 
 def test_balanced_accuracy_counts_actions_alike():
     actions = np.array([0] * 9 + [1])
-    assert shared.balanced_accuracy(np.zeros(10, int), actions) == 0.5
+    assert cheetah_scores.balanced_accuracy(np.zeros(10, int), actions) == 0.5
 
 
 def test_test_values_are_the_functions_of_the_positions(data):
     prior = shared.prior_of("kl-1")
     positions = prior.sample(jax.random.key(0), (3,))
-    values = shared.test_values(prior, positions, data)
+    values = cheetah_scores.test_values(prior, positions, data)
     wanted = prior.evaluate(positions[1], jnp.asarray(data.test_successors[7]))
     np.testing.assert_allclose(values[1, 7], wanted, rtol=1e-4, atol=1e-4)
 
@@ -146,15 +146,15 @@ def test_paired_differences_are_those_of_the_data_sets(result):
 def test_the_same_seed_gives_the_same_table(config, data):
     """One cell, learned twice."""
     first, second = (
-        shared.learn(Chains(progress=False), "x", "tcnn-4", data, config) for _ in range(2)
+        cheetah_learned.learn(Chains(progress=False), "x", "tcnn-4", data, config) for _ in range(2)
     )
     for name in ("samples", "mean", "log_score", "rhat"):
         assert first.numbers[name] == second.numbers[name]
 
 
 def test_a_wider_network_begins_where_the_narrow_one_ended(config, data):
-    narrow = shared.learn(Chains(progress=False), "x", "tcnn-4", data, config)
-    wide = shared._refined(shared.prior_of("tcnn-6"), narrow, data, config)
+    narrow = cheetah_learned.learn(Chains(progress=False), "x", "tcnn-4", data, config)
+    wide = cheetah_learned._refined(shared.prior_of("tcnn-6"), narrow, data, config)
     coarse, fine = shared.prior_of("tcnn-4"), shared.prior_of("tcnn-6")
     back = fine.restrict(wide["initial_positions"][0], coarse)
     np.testing.assert_array_equal(back, narrow.run.positions[0, -1])

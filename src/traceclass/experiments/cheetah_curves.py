@@ -16,21 +16,27 @@ from traceclass.control import half_cheetah as cheetah
 from traceclass.experiments.base import Chains, Experiment, Result
 from traceclass.experiments.car import check_table
 from traceclass.experiments.cheetah import (
-    CLONES,
     CheetahConfig,
     DataSet,
-    Learned,
     PriorName,
-    clone_of,
-    clone_scores,
     data_set,
-    distances,
-    learn,
-    over_data_sets,
-    policies_of,
     posterior_of,
     prior_of,
+)
+from traceclass.experiments.cheetah_learned import (
+    Learned,
+    learn,
+)
+from traceclass.experiments.cheetah_rides import (
+    distances,
+    policies_of,
     ride,
+)
+from traceclass.experiments.cheetah_scores import (
+    CLONES,
+    clone_of,
+    clone_scores,
+    over_data_sets,
 )
 from traceclass.experiments.driving import seeds_of
 from traceclass.posterior import Posterior

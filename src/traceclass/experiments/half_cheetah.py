@@ -16,23 +16,29 @@ from traceclass.control.coverage import coverage
 from traceclass.experiments.base import Chains, Experiment, Result
 from traceclass.experiments.car import check_table
 from traceclass.experiments.cheetah import (
-    CLONES,
     CheetahConfig,
     DataSet,
-    Learned,
     PriorName,
-    clone_of,
-    clone_scores,
     data_set,
-    distances,
-    learn,
-    over_data_sets,
-    policies_of,
     prior_of,
+    stream,
+)
+from traceclass.experiments.cheetah_learned import (
+    Learned,
+    learn,
+)
+from traceclass.experiments.cheetah_rides import (
+    distances,
+    policies_of,
     reference_policies,
     ride,
     ride_continuously,
-    stream,
+)
+from traceclass.experiments.cheetah_scores import (
+    CLONES,
+    clone_of,
+    clone_scores,
+    over_data_sets,
 )
 from traceclass.experiments.driving import seeds_of
 

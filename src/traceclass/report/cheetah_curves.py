@@ -8,7 +8,8 @@ from typing import Any
 import xarray as xr
 from matplotlib.figure import Figure as Canvas
 
-from traceclass.experiments.cheetah import KINDS, LARGEST_RHAT, in_words
+from traceclass.experiments.cheetah import KINDS, in_words
+from traceclass.experiments.cheetah_learned import LARGEST_RHAT
 from traceclass.report.figures import curve, figure
 from traceclass.report.page import Figure, Section, Table
 from traceclass.report.words import ALTERNATIVES, estimate, number

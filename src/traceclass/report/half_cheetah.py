@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from traceclass.experiments.cheetah import LARGEST_RHAT, in_words
+from traceclass.experiments.cheetah import in_words
+from traceclass.experiments.cheetah_learned import LARGEST_RHAT
 from traceclass.experiments.half_cheetah import PAPER
 from traceclass.report import half_cheetah_figures as figures
 from traceclass.report.cheetah_pictures import (

@@ -1,0 +1,149 @@
+"""A value function of the half cheetah: where its chains begin, and how good it is."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from traceclass.experiments.base import Chains
+from traceclass.experiments.car import ValueDifferences
+from traceclass.experiments.cheetah import (
+    STARTS,
+    WATCHED,
+    CheetahConfig,
+    DataSet,
+    posterior_of,
+    prior_of,
+)
+from traceclass.experiments.cheetah_scores import scores
+from traceclass.experiments.learned import diagnostics, evenly_spaced
+from traceclass.kernels import hmc
+from traceclass.posterior import Posterior
+from traceclass.priors import FourierSeries, Prior, Reduced
+from traceclass.sampling import Run
+from traceclass.sampling.until import Until
+
+# Above this R-hat a cell is marked; chains go on until they are below the second.
+LARGEST_RHAT, RHAT_WANTED = 1.05, 1.04
+# Shrinkage of prior draws among which each chain's start is found.
+_SHRINKAGE = tuple(2.0**-k for k in range(8))
+# More coordinates than this make a draw so dear that fewer are asked for.
+_WIDE = 5_000
+
+
+class Learned(NamedTuple):
+    """A sampled posterior: its run, some positions (draws, z), and figures."""
+
+    prior: Prior
+    run: Run
+    positions: Array
+    numbers: dict[str, Any]
+
+
+def learn(
+    chains: Chains,
+    cell: str,
+    name: str,
+    data: DataSet,
+    config: CheetahConfig,
+    *,
+    coarse: Learned | None = None,
+) -> Learned:
+    """Sample the posterior of one prior and data set until its chains agree, and score it.
+
+    With `coarse`, a run of a narrower trace-class network, or on fewer of the demonstrations,
+    chains begin where its chains ended, with new nodes from the prior. They keep its step, which
+    does not depend on width, and is shortened by the square root of the number of demonstrations.
+    """
+    prior = prior_of(name, dim=data.successors.shape[-1])
+    seen = data.successors.reshape(-1, data.successors.shape[-1])
+    # A series is sampled in the coordinates that the demonstrations see: exact, and far fewer.
+    sampled = Reduced(prior, seen) if isinstance(prior, FourierSeries) else prior
+    posterior = posterior_of(sampled, data, noise=config.noise)
+    watched = jnp.asarray(data.test_successors[:WATCHED])
+    values_of = sampled.at(watched.reshape(-1, watched.shape[-1]))
+    expert = jnp.asarray(data.tests.actions[:WATCHED])[:, None]
+    # The steps of standard networks are twice as long.
+    num_kicks = -(-config.num_kicks // 2) if name.startswith("bnn") else config.num_kicks
+    begun = (
+        _begun(posterior, data, config) if coarse is None else _refined(prior, coarse, data, config)
+    )
+    run = chains.sample(
+        cell,
+        posterior,
+        hmc.using(num_kicks=num_kicks),
+        record={"value_difference": ValueDifferences(values_of, expert)},
+        until=Until(
+            rhat=RHAT_WANTED,
+            of=("value_difference", "log_likelihood"),
+            max_samples=max(begun["num_samples"], begun.pop("max_samples")),
+        ),
+        num_chains=len(begun["initial_positions"]),
+        seed=data.seed,
+        **begun,
+    )
+    assert run.positions is not None
+    kept = evenly_spaced(run.positions, config.num_kept)
+    positions = jnp.asarray(kept.reshape(-1, kept.shape[-1]))
+    if isinstance(sampled, Reduced):
+        positions = sampled.lift(jax.random.key(data.seed), positions)
+    figures = diagnostics(run)
+    figures["is_converged"] = figures["rhat"] < LARGEST_RHAT
+    numbers = {
+        "cell": cell,
+        "num_demonstrations": len(data.successors),
+        "num_coordinates": prior.num_coordinates,
+        **figures,
+        **scores(prior, positions, data, noise=config.noise),
+    }
+    return Learned(prior, run, positions, numbers)
+
+
+def starts_of(posterior: Posterior, seed: int, num_chains: int) -> Array:
+    r"""A start for each chain: the best point on the way from zero to a draw of the prior.
+
+        c z,   z ~ N(0, I),   c = argmax over 1, 1/2, 1/4, ... of l(c z)
+
+    Prior draws themselves may be thousands below chance, which is l(0), and chains from there are
+    long on their way; zero itself is a saddle.
+    """
+    key = jax.random.fold_in(jax.random.key(seed), STARTS)
+    draws = jax.vmap(posterior.prior.sample)(jax.random.split(key, num_chains))
+    shrunk = jnp.asarray(_SHRINKAGE)[:, None, None] * draws
+    flat = shrunk.reshape(-1, draws.shape[-1])
+    log_likelihoods = jax.jit(lambda z: jax.lax.map(posterior.log_likelihood, z))(flat)
+    best = jnp.argmax(log_likelihoods.reshape(len(_SHRINKAGE), num_chains), axis=0)
+    return shrunk[best, jnp.arange(num_chains)]
+
+
+def _begun(posterior: Posterior, data: DataSet, config: CheetahConfig) -> dict[str, Any]:
+    """How a run begins: near zero, with a warm-up that finds its step."""
+    is_wide = posterior.prior.num_coordinates > _WIDE
+    num_chains = config.num_wide_chains if is_wide else config.num_chains
+    return {
+        "initial_positions": starts_of(posterior, data.seed, num_chains),
+        "num_warmup": config.num_warmup,
+        "num_samples": config.num_wide_samples if is_wide else config.num_samples,
+        "max_samples": config.max_wide_samples if is_wide else config.max_samples,
+    }
+
+
+def _refined(prior: Prior, coarse: Learned, data: DataSet, config: CheetahConfig) -> dict[str, Any]:
+    """How a run begins at the ends of the chains of another."""
+    assert coarse.run.positions is not None
+    is_wide = prior.num_coordinates > _WIDE
+    num_chains = config.num_wide_chains if is_wide else config.num_chains
+    ends = jnp.asarray(coarse.run.positions[:num_chains, -1])
+    more = len(data.successors) / coarse.numbers["num_demonstrations"]
+    keys = jax.random.split(jax.random.key(0), len(ends))
+    return {
+        "step_size": coarse.run.step_size / np.sqrt(more),
+        "initial_positions": jax.vmap(lambda k, z: coarse.prior.prolong(k, z, prior))(keys, ends),
+        "num_warmup": config.num_refined_warmup,
+        "num_samples": config.num_wide_samples if is_wide else config.num_samples,
+        "max_samples": config.max_wide_samples if is_wide else config.max_samples,
+    }
