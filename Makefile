@@ -41,6 +41,7 @@ test-long: $(VENV)/.installed-dev
 bench: install
 	$(BIN)/python -m benchmarks.mountain_car
 	$(BIN)/python -m benchmarks.priors
+	$(BIN)/python -m benchmarks.half_cheetah
 	$(BIN)/python -m benchmarks.samplers
 	$(BIN)/python -m benchmarks.widths
 

@@ -20,10 +20,9 @@ from typer.testing import CliRunner
 
 from traceclass import training
 from traceclass.cli import app
-from traceclass.control.extras import MissingExtra
+from traceclass.control import half_cheetah
 from traceclass.control.linear_expert import load_expert
 from traceclass.control.random_search import Search, begin, iterations
-from traceclass.experiments import EXPERIMENTS
 from traceclass.sampling.files import DamagedFileError, locked
 from traceclass.sampling.progress import Bar
 from traceclass.training import Progress, train_expert
@@ -374,17 +373,17 @@ def test_mistakes_are_one_line_and_write_nothing(arguments, words, traceclass, t
 
 def test_without_mujoco_it_says_what_to_install(traceclass, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "mujoco", None)
-    refused(traceclass("half-cheetah"), "pip install 'traceclass[control]'")
+    refused(traceclass("half-cheetah"), "pip install 'gymnasium[mujoco]'")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_experiment_without_mujoco_says_what_to_install(monkeypatch, tmp_path):
-    def build(config):
-        raise MissingExtra("pip install 'traceclass[control]'.")
-
+def test_without_mujoco_its_experiments_say_what_to_install_and_others_run(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("traceclass.use_cpu_devices", lambda: None)
-    without = dataclasses.replace(EXPERIMENTS["prior-draws"], build=build)
-    monkeypatch.setattr("traceclass.cli.EXPERIMENTS", {"prior-draws": without})
-    refused(CliRunner().invoke(app, ["run", "prior-draws"]), "pip install 'traceclass[control]'")
-    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    half_cheetah.model.cache_clear()
+    for name in ("half-cheetah", "half-cheetah-curves"):
+        refused(CliRunner().invoke(app, ["run", name]), "pip install 'gymnasium[mujoco]'")
+        assert list(tmp_path.iterdir()) == []
+    answer = CliRunner().invoke(app, ["run", "prior-draws", "--quiet"])
+    assert answer.exit_code == 0, answer.stderr

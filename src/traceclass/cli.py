@@ -137,7 +137,8 @@ def train(
     environment: Annotated[str, typer.Argument(help=", ".join(ENVIRONMENTS))],
     out: Annotated[Path | None, typer.Option(help="directory [experts/ENVIRONMENT]")] = None,
     iterations: Annotated[
-        int | None, typer.Option(metavar="N", help="of the search; the default is the library's")
+        int | None,
+        typer.Option(metavar="N", help="of the search [100]; its actions are set at the 60th"),
     ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="seed of the search")] = None,
     resume: Annotated[

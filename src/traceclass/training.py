@@ -159,6 +159,8 @@ def _finish(directory: Path, training: Training) -> LinearExpert:
 
 def _best(training: Training, **known: Any) -> LinearExpert:
     """The best expert so far, and where it comes from: nothing of this machine."""
+    import sklearn
+
     mujoco, _ = import_mujoco()
     provenance = {
         "environment": ENVIRONMENTS[0],
@@ -170,6 +172,7 @@ def _best(training: Training, **known: Any) -> LinearExpert:
             "traceclass": traceclass.__version__,
             "mujoco": mujoco.__version__,
             "numpy": np.__version__,
+            "scikit-learn": sklearn.__version__,
         },
     }
     return dataclasses.replace(training.state.best, provenance=provenance)

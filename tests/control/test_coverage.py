@@ -31,6 +31,16 @@ def test_states_that_were_seen_have_no_gap_and_others_their_distance():
     assert 0 < moved["relative_gap"] < 0.2
 
 
+def test_two_of_the_others_are_compared_at_random():
+    """Two episodes of one circle: states half a list apart are the same, and tell nothing."""
+    angle = np.linspace(0, 2 * np.pi, 400, endpoint=False)
+    circle = np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1)
+    others = np.concatenate([circle, circle])
+    figures = coverage(circle[:200], np.zeros(200, int), others, LOW, HIGH)
+    # The median chord between two random points of a circle of radius 1/2 is 1/sqrt(2).
+    assert figures["gap"] / figures["relative_gap"] == pytest.approx(0.5**0.5, abs=0.06)
+
+
 def test_even_actions_are_as_many_as_there_are():
     states, others = np.random.default_rng(0).standard_normal((2, 8, 3))
     even = coverage(states, np.arange(8), others, LOW, HIGH)

@@ -126,7 +126,7 @@ def test_the_best_expert_is_that_of_the_best_trial():
         np.testing.assert_array_equal(getattr(state.best, name), getattr(then, name))
     # The trial can be had again from the expert alone.
     starts = half_cheetah.initial_states(
-        np.random.default_rng([0, random_search._TRIALS]), search.num_trials
+        np.random.default_rng([search.seed, random_search._TRIALS]), search.num_trials
     )
     again = trial(state.best, starts, search.trial_steps)
     assert {name: best[name] for name in again} == dict(again)

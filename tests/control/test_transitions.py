@@ -436,7 +436,7 @@ def test_a_missing_package_is_told_in_one_line(monkeypatch, package, load):
         load()
     assert str(error.value) == (
         "half-cheetah and other MuJoCo environments need the packages mujoco and gymnasium, "
-        "which are not installed: pip install 'traceclass[control]'."
+        "which are not installed: pip install 'gymnasium[mujoco]'."
     )
     assert error.value.name == package
 

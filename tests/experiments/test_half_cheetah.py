@@ -12,7 +12,10 @@ from traceclass.control import half_cheetah as cheetah
 from traceclass.experiments import EXPERIMENTS, Chains, cheetah_learned, cheetah_scores
 from traceclass.experiments import cheetah as shared
 from traceclass.experiments.cheetah_curves import CheetahCurvesConfig, settings_of
+from traceclass.experiments.claim import claimed
+from traceclass.experiments.directory import begin_run, write_run
 from traceclass.experiments.half_cheetah import HalfCheetahConfig
+from traceclass.report import render, terminal_summary
 
 pytestmark = pytest.mark.xdist_group("half_cheetah")
 
@@ -92,7 +95,7 @@ def test_scores_of_a_function_that_knows_the_answer(data):
     def scored(shift, monkeypatch):
         values = np.zeros((4, 60, 8))
         values[:, np.arange(60), (actions + shift) % 8] = 5.0
-        monkeypatch.setattr(cheetah_scores, "test_values", lambda *_: values)
+        monkeypatch.setattr(cheetah_scores, "held_out_values", lambda *_: values)
         return cheetah_scores.scores(None, None, data, noise=0.1)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -112,7 +115,7 @@ def test_balanced_accuracy_counts_actions_alike():
 def test_test_values_are_the_functions_of_the_positions(data):
     prior = shared.prior_of("kl-1")
     positions = prior.sample(jax.random.key(0), (3,))
-    values = cheetah_scores.test_values(prior, positions, data)
+    values = cheetah_scores.held_out_values(prior, positions, data)
     wanted = prior.evaluate(positions[1], jnp.asarray(data.test_successors[7]))
     np.testing.assert_allclose(values[1, 7], wanted, rtol=1e-4, atol=1e-4)
 
@@ -161,7 +164,39 @@ def test_a_wider_network_begins_where_the_narrow_one_ended(config, data):
     assert wide["step_size"] == pytest.approx(narrow.run.step_size)
 
 
-def test_curves_over_sizes_inputs_and_widths():
+def test_recorded_values_of_a_series_are_those_of_its_lifted_draws(config, data):
+    """Not those of its mean given what the demonstrations see, which vary less."""
+    learned = cheetah_learned.learn(Chains(progress=False), "x", "kl-1", data, config)
+    every = learned.run.positions.shape[1] // (len(learned.positions) // 4)
+    assert every == 5
+    values = learned.prior.evaluate(
+        learned.positions, data.test_successors[:10].reshape(-1, 17)
+    ).reshape(-1, 10, 8)
+    chosen = np.take_along_axis(values, data.tests.actions[None, :10, None], axis=2)
+    recorded = learned.run.draws["value_difference"][:, [4, 9]].reshape(-1, 10, 8)
+    np.testing.assert_allclose(values - chosen, recorded, rtol=0, atol=2e-3)
+
+
+def stored(path, name, config, result):
+    """A finished run directory, as the command line writes it."""
+    with claimed(path, overwrite=False, resume=False):
+        begin_run(path, EXPERIMENTS[name], "quick", config, resume=False)
+        write_run(path, result, render)
+    return path
+
+
+def test_the_report_is_drawn_from_a_real_result(config, result, tmp_path):
+    path = stored(tmp_path / "run", "half-cheetah", config, result)
+    table, headline, _ = terminal_summary(path)
+    rows = [row[0] for row in table.rows]
+    assert any(row.startswith("trace-class 3 x 6") for row in rows)
+    assert "Fourier" in headline
+    figures = {file.name for file in (path / "figures").iterdir()}
+    assert {"accuracy.png", "values.png", "distance.png", "episodes.png"} <= figures
+    assert "these demonstrations" in (path / "report.html").read_text()
+
+
+def test_curves_over_sizes_inputs_and_widths(tmp_path):
     experiment = EXPERIMENTS["half-cheetah-curves"]
     config = CheetahCurvesConfig(
         sizes=(10, 20),
@@ -173,7 +208,11 @@ def test_curves_over_sizes_inputs_and_widths():
         num_refined_warmup=5,
         **{**TINY, "num_data_sets": 1},
     )
-    numbers = experiment.run(experiment.build(config), config, Chains(progress=False)).numbers
+    result = experiment.run(experiment.build(config), config, Chains(progress=False))
+    path = stored(tmp_path / "run", "half-cheetah-curves", config, result)
+    assert {f.name for f in (path / "figures").iterdir()} == {"size.png", "dim.png", "width.png"}
+    assert len(terminal_summary(path)[0].rows) == len(settings_of(config)) + 6
+    numbers = result.numbers
     found = [(p["curve"], p["value"], p["prior"]) for p in numbers["points"]]
     assert found == [tuple(setting) for setting in settings_of(config)]
     assert ("size", 20, "kl-1") not in found

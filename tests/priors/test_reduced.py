@@ -99,6 +99,12 @@ def test_sampled_and_lifted_draws_have_the_posterior_of_the_whole_series(prior, 
     assert (relative < 5 * np.sqrt(2 / independent)).all()
 
 
+def test_another_set_of_points_is_no_refinement(prior, reduced):
+    other = tc.Reduced(prior, ELSEWHERE)
+    with pytest.raises(ValueError, match="is not a refinement"):
+        other.prolong(jax.random.key(0), other.sample(jax.random.key(1)), reduced)
+
+
 def test_a_network_cannot_be_reduced():
     with pytest.raises(TypeError, match=r"linear in z, got TraceClassNetwork\. Use FourierSeries"):
         tc.Reduced(tc.TraceClassNetwork(num_inputs=2, widths=(3,)), POINTS)

@@ -30,7 +30,7 @@ def _import(name: str) -> ModuleType:
         if (error.name or "").partition(".")[0] not in _PACKAGES:
             raise
         raise MissingExtra(
-            "half-cheetah and other MuJoCo environments need the packages mujoco and gymnasium, "
-            "which are not installed: pip install 'traceclass[control]'.",
+            f"the half cheetah and Gymnasium's environments need the package {error.name}, which "
+            "is not installed: pip install 'gymnasium[mujoco]'.",
             name=error.name,
         ) from error

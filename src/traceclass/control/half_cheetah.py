@@ -195,6 +195,11 @@ def demonstrate(
     if states_from not in ("discretised", "continuous"):
         raise ValueError(f"states_from must be 'discretised' or 'continuous', got {states_from!r}.")
     demonstrator = demonstrator or expert()
+    if demonstrator.weights.shape != (NUM_CONTROLS, DIM):
+        raise ValueError(
+            f"the half cheetah's expert has weights {(NUM_CONTROLS, DIM)}, got "
+            f"{demonstrator.weights.shape}: it is another animal's."
+        )
     generator = np.random.default_rng(seed)
     states = initial_states(generator, -(-count // len(kept)))
     seen = []

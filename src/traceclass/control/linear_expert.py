@@ -47,6 +47,8 @@ class LinearExpert:
                 )
         for name in _ARRAYS:
             require_finite(getattr(self, name), name)
+        if len(self.actions) < 2:
+            raise ValueError(f"an expert needs actions to choose among, got {len(self.actions)}.")
         if np.any(self.scale <= 0):
             raise ValueError(f"scale must be positive, got {self.scale.min()}: it divides states.")
 

@@ -24,10 +24,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from traceclass.control import half_cheetah
+from traceclass.control.cheetah_model import TIMESTEP
 from traceclass.control.linear_expert import LinearExpert
 from traceclass.validation import require_count, require_positive
 
-_STEP_SECONDS = 0.05
+_STEP_SECONDS = TIMESTEP * half_cheetah.FRAME_SKIP
 # Sets the generator of the trials apart from those of the search.
 _TRIALS = 0x7E57
 _LARGEST_SEED = 2**32 - 1  # of scikit-learn

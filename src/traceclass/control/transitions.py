@@ -1,7 +1,8 @@
 r"""The states that actions lead to, s' = T(s, a), of any Gymnasium environment that can be set.
 
 MuJoCo's are advanced all at once by its own threads; others are set and stepped one by one, on a
-copy, so the environment that is passed in never moves.
+shallow copy: the environment that is passed in is not stepped, but what a step changes in place
+besides `state` is shared with it, and must not matter to the dynamics.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ def successors(
     observes: (theta, velocity) of Pendulum. Of MuJoCo's it is (qpos, qvel), with or without the
     leading positions that observations leave out, which are then zero before the step.
 
-    An end of the episode stops nothing. Wrappers that override `step` are not followed, and chance
-    is noticed only if it comes from the environment's `np_random`.
+    All that a step depends on must be in the state. An end of the episode stops nothing. Wrappers
+    that override `step` are not followed, and chance is noticed only if it comes from the
+    environment's `np_random`.
 
     >>> import gymnasium
     >>> env = gymnasium.make("MountainCar-v0")

@@ -12,7 +12,6 @@ from jaxtyping import Array
 from traceclass.experiments.base import Chains
 from traceclass.experiments.car import ValueDifferences
 from traceclass.experiments.cheetah import (
-    STARTS,
     WATCHED,
     CheetahConfig,
     DataSet,
@@ -31,6 +30,8 @@ from traceclass.sampling.until import Until
 LARGEST_RHAT, RHAT_WANTED = 1.05, 1.04
 # Shrinkage of prior draws among which each chain's start is found.
 _SHRINKAGE = tuple(2.0**-k for k in range(8))
+# Keys of a data set's chains beyond those of their steps.
+_STREAMS = ("starts", "lift", "new nodes")
 # More coordinates than this make a draw so dear that fewer are asked for.
 _WIDE = 5_000
 
@@ -60,22 +61,18 @@ def learn(
     does not depend on width, and is shortened by the square root of the number of demonstrations.
     """
     prior = prior_of(name, dim=data.successors.shape[-1])
-    seen = data.successors.reshape(-1, data.successors.shape[-1])
-    # A series is sampled in the coordinates that the demonstrations see: exact, and far fewer.
-    sampled = Reduced(prior, seen) if isinstance(prior, FourierSeries) else prior
+    watched = _points(data.test_successors[:WATCHED])
+    sampled = _seen(prior, data, watched)
     posterior = posterior_of(sampled, data, noise=config.noise)
-    watched = jnp.asarray(data.test_successors[:WATCHED])
-    values_of = sampled.at(watched.reshape(-1, watched.shape[-1]))
+    values_of = sampled.at(watched)
     expert = jnp.asarray(data.tests.actions[:WATCHED])[:, None]
-    # The steps of standard networks are twice as long.
-    num_kicks = -(-config.num_kicks // 2) if name.startswith("bnn") else config.num_kicks
     begun = (
         _begun(posterior, data, config) if coarse is None else _refined(prior, coarse, data, config)
     )
     run = chains.sample(
         cell,
         posterior,
-        hmc.using(num_kicks=num_kicks),
+        hmc.using(num_kicks=_num_kicks(name, coarse, data, config)),
         record={"value_difference": ValueDifferences(values_of, expert)},
         until=Until(
             rhat=RHAT_WANTED,
@@ -90,17 +87,47 @@ def learn(
     kept = evenly_spaced(run.positions, config.num_kept)
     positions = jnp.asarray(kept.reshape(-1, kept.shape[-1]))
     if isinstance(sampled, Reduced):
-        positions = sampled.lift(jax.random.key(data.seed), positions)
+        positions = sampled.lift(_key(data, "lift"), positions)
     figures = diagnostics(run)
     figures["is_converged"] = figures["rhat"] < LARGEST_RHAT
     numbers = {
         "cell": cell,
         "num_demonstrations": len(data.successors),
+        "num_kicks": _num_kicks(name, coarse, data, config),
         "num_coordinates": prior.num_coordinates,
         **figures,
         **scores(prior, positions, data, noise=config.noise),
     }
     return Learned(prior, run, positions, numbers)
+
+
+def _points(successors: np.ndarray) -> np.ndarray:
+    return successors.reshape(-1, successors.shape[-1])
+
+
+def _seen(prior: Prior, data: DataSet, watched: np.ndarray) -> Prior:
+    """A series in the coordinates that demonstrations and watched states see: exact at both."""
+    if not isinstance(prior, FourierSeries):
+        return prior
+    return Reduced(prior, np.concatenate([_points(data.successors), watched]))
+
+
+def _num_kicks(name: str, coarse: Learned | None, data: DataSet, config: CheetahConfig) -> int:
+    """As many as make about a quarter turn; steps of standard networks are twice as long."""
+    kicks = config.num_kicks / 2 if name.startswith("bnn") else config.num_kicks
+    if coarse is not None:
+        kicks = coarse.numbers["num_kicks"] * np.sqrt(_more(coarse, data))
+    return max(1, round(kicks))
+
+
+def _more(coarse: Learned, data: DataSet) -> float:
+    """How many times the demonstrations of another run there are."""
+    return len(data.successors) / coarse.numbers["num_demonstrations"]
+
+
+def _key(data: DataSet, use: str) -> Array:
+    """A key of a data set for one use."""
+    return jax.random.fold_in(jax.random.key(data.seed), _STREAMS.index(use))
 
 
 def starts_of(posterior: Posterior, seed: int, num_chains: int) -> Array:
@@ -111,7 +138,7 @@ def starts_of(posterior: Posterior, seed: int, num_chains: int) -> Array:
     Prior draws themselves may be thousands below chance, which is l(0), and chains from there are
     long on their way; zero itself is a saddle.
     """
-    key = jax.random.fold_in(jax.random.key(seed), STARTS)
+    key = jax.random.fold_in(jax.random.key(seed), _STREAMS.index("starts"))
     draws = jax.vmap(posterior.prior.sample)(jax.random.split(key, num_chains))
     shrunk = jnp.asarray(_SHRINKAGE)[:, None, None] * draws
     flat = shrunk.reshape(-1, draws.shape[-1])
@@ -138,10 +165,9 @@ def _refined(prior: Prior, coarse: Learned, data: DataSet, config: CheetahConfig
     is_wide = prior.num_coordinates > _WIDE
     num_chains = config.num_wide_chains if is_wide else config.num_chains
     ends = jnp.asarray(coarse.run.positions[:num_chains, -1])
-    more = len(data.successors) / coarse.numbers["num_demonstrations"]
-    keys = jax.random.split(jax.random.key(0), len(ends))
+    keys = jax.random.split(_key(data, "new nodes"), len(ends))
     return {
-        "step_size": coarse.run.step_size / np.sqrt(more),
+        "step_size": coarse.run.step_size / np.sqrt(_more(coarse, data)),
         "initial_positions": jax.vmap(lambda k, z: coarse.prior.prolong(k, z, prior))(keys, ends),
         "num_warmup": config.num_refined_warmup,
         "num_samples": config.num_wide_samples if is_wide else config.num_samples,

@@ -31,7 +31,7 @@ def scores(prior: Prior, positions: Array, data: DataSet, *, noise: float) -> di
     """
     actions = data.tests.actions
     num_actions = data.test_successors.shape[1]
-    values = test_values(prior, positions, data)
+    values = held_out_values(prior, positions, data)
     best = values.argmax(axis=-1)
     votes = np.stack([(best == action).sum(axis=0) for action in range(num_actions)], axis=1)
     of_mean = values.mean(axis=0).argmax(axis=-1)
@@ -44,7 +44,7 @@ def scores(prior: Prior, positions: Array, data: DataSet, *, noise: float) -> di
     }
 
 
-def test_values(prior: Prior, positions: Array, data: DataSet) -> np.ndarray:
+def held_out_values(prior: Prior, positions: Array, data: DataSet) -> np.ndarray:
     """Values (draws, states, actions) of the test set's successors."""
     after, count = data.test_successors, len(data.test_successors)
     pieces = []

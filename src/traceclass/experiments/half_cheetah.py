@@ -16,6 +16,7 @@ from traceclass.control.coverage import coverage
 from traceclass.experiments.base import Chains, Experiment, Result
 from traceclass.experiments.car import check_table
 from traceclass.experiments.cheetah import (
+    WATCHED,
     CheetahConfig,
     DataSet,
     PriorName,
@@ -48,7 +49,7 @@ _SCORES = ("samples", "mean", "vote", "balanced", "log_score")
 _DRIVES = ("mean", "sample", "vote")
 # Schemes whose coverage is compared: episode length, every n-th kept, whose states.
 SCHEMES: Mapping[str, Mapping[str, Any]] = {
-    "first 4 states of 25 episodes": {"episode_length": 4},
+    "first 4 states": {"episode_length": 4},
     "25 steps, restarts": {"episode_length": 25},
     "50 steps, restarts": {"episode_length": 50},
     "every 5th of 100 steps": {"episode_length": 100, "keep_every": 5},
@@ -57,6 +58,11 @@ SCHEMES: Mapping[str, Mapping[str, Any]] = {
         "episode_length": 100,
         "keep_every": 5,
         "states_from": "continuous",
+    },
+    "every 5th of 100 steps, exploration 0.2": {
+        "episode_length": 100,
+        "keep_every": 5,
+        "exploration": 0.2,
     },
 }
 _SCHEMES = 10
@@ -100,7 +106,7 @@ def run(problem: list[DataSet], config: HalfCheetahConfig, chains: Chains) -> Re
         "clones": _clones(problem, config, rides),
         "priors": {},
         "cells": [],
-        "coverage": _coverage(config),
+        "coverage": _coverage(problem[0], config),
         "shares": [_shares(data) for data in problem],
         "num_data_sets": len(problem),
     }
@@ -193,20 +199,17 @@ def _clones(problem: list[DataSet], config: HalfCheetahConfig, rides: Rides) -> 
     return figures
 
 
-def _coverage(config: HalfCheetahConfig) -> dict[str, dict[str, float]]:
-    """Of each scheme, and of every state of other episodes."""
-    others = cheetah.demonstrate(
-        stream(config.seed, _SCHEMES),
-        num_demonstrations=10 * config.num_steps,
-        episode_length=config.num_steps,
-    ).states
-    figures = {}
-    for number, (name, scheme) in enumerate(SCHEMES.items(), _SCHEMES + 1):
-        seen = cheetah.demonstrate(
+def _coverage(data: DataSet, config: HalfCheetahConfig) -> dict[str, dict[str, float]]:
+    """Of the first data set's demonstrations, and of other ways to make as many: of its tests."""
+    collected = {"these demonstrations": data.demonstrations}
+    for number, (name, scheme) in enumerate(SCHEMES.items(), _SCHEMES):
+        collected[name] = cheetah.demonstrate(
             stream(config.seed, number), num_demonstrations=config.num_demonstrations, **scheme
         )
-        figures[name] = coverage(seen.states, seen.actions, others, cheetah.LOW, cheetah.HIGH)
-    return figures
+    return {
+        name: coverage(seen.states, seen.actions, data.tests.states, cheetah.LOW, cheetah.HIGH)
+        for name, seen in collected.items()
+    }
 
 
 def _shares(data: DataSet) -> list[float]:
@@ -255,7 +258,7 @@ def _arrays(data: DataSet, rides: Rides, films: Mapping[str, cheetah.Runs]) -> x
                 ("film_name", "picture"),
                 np.stack([runs.distance[shown, 0] for runs in films.values()]),
             ),
-            "test_expert": ("test", data.tests.actions[:10]),
+            "test_expert": ("test", data.tests.actions[:WATCHED]),
             "actions": (("action", "control"), cheetah.expert().actions),
         },
         coords={
@@ -275,15 +278,17 @@ EXPERIMENT = Experiment(
             num_data_sets=2,
             num_demonstrations=50,
             num_tests=200,
-            num_kicks=25,
+            num_kicks=15,
             num_samples=50,
             max_samples=50,
             num_kept=40,
-            num_episodes=5,
+            num_episodes=4,
+            num_steps=50,
         ),
         "paper": HalfCheetahConfig(),
     },
     build=build,
     run=run,
     has_chains=True,
+    takes_until=False,
 )

@@ -12,6 +12,7 @@ without approximation, for n instead of N coordinates.
 
 from __future__ import annotations
 
+import hashlib
 from typing import ClassVar
 
 import equinox as eqx
@@ -21,12 +22,13 @@ import numpy as np
 import scipy.linalg
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
+from threadpoolctl import threadpool_limits
 
 from traceclass.priors.base import Prior
 from traceclass.priors.fourier import AnovaAtPoints, FourierSeries
 from traceclass.priors.inputs import Inputs
 from traceclass.priors.series import BasisAtPoints, CosineSeries, Series
-from traceclass.validation import require_shape
+from traceclass.validation import require_memory, require_shape
 
 # Columns of a matrix computed together, where it is not written out.
 _AT_A_TIME = 16
@@ -61,18 +63,22 @@ class Reduced(Prior):
             )
         self.prior, self.num_inputs, self.inputs = prior, prior.num_inputs, prior.inputs
         # On the host: a factorisation of this size is no work for a compiled program.
-        factors = scipy.linalg.qr(np.asarray(_matrix(prior, points)).T, mode="economic")
+        points = prior.checked_points(points)
+        require_memory(len(points) * prior.num_coordinates, f"Reduced to {len(points)} points")
+        # On one thread: with more, the digits of y, and so all draws, depend on their number.
+        with threadpool_limits(1):
+            factors = scipy.linalg.qr(np.asarray(_matrix(prior, points)).T, mode="economic")
         self.basis = jnp.asarray(factors[0], dtype=float)
 
     @property
     def floats_per_value(self) -> int:
-        return self.prior.floats_per_value + self.num_coordinates
+        return self.prior.num_coordinates + self.num_coordinates
 
     def blocks(self) -> tuple[tuple[int, ...], ...]:
         return ((self.basis.shape[1],),)
 
     def settings(self) -> tuple[object, ...]:
-        return (self.prior.settings(), self.basis.shape)
+        return (self.prior.settings(), hashlib.sha256(np.asarray(self.basis).tobytes()).hexdigest())
 
     def at(self, points: ArrayLike) -> BasisAtPoints:
         """y -> B(points) Q y; the matrix is computed once, here."""

@@ -40,17 +40,32 @@ def sections(
     for name, (title, label) in _TITLES.items():
         if _points(results, name):
             drawn = Figure(_draw(directory / f"{name}.png", results, name, label), _CAPTION)
-            notes = [_NOTES[name]] if name in _NOTES else []
-            made.append(Section(title, [_table(results, name, label)], [drawn], notes))
+            table = _table(results, name, label)
+            made.append(Section(title, [table], [drawn], _notes(results, name)))
     return made
 
 
-_NOTES = {
-    "dim": "Irrelevant inputs are normal noise, the same after every action. A gradient's seconds "
-    "are those of one value and gradient of the log-likelihood, without the reduction of a series.",
-    "size": "Smaller data sets are the beginnings of the larger ones; a series is not sampled with "
-    "the largest.",
-}
+def warnings(results: dict[str, Any]) -> list[str]:
+    """Cells whose chains did not agree."""
+    return [
+        f"{cell['cell']}: the chains did not agree (R-hat {number(cell['rhat'], '.3f')})."
+        for cell in results["cells"]
+        if not cell["is_converged"]
+    ]
+
+
+def _notes(results: dict[str, Any], name: str) -> list[str]:
+    """What the table and the figure do not say by themselves."""
+    notes = {
+        "size": ["Smaller data sets are the beginnings of the larger ones."],
+        "dim": [
+            "Irrelevant inputs are normal noise, the same after every action. A gradient is one "
+            "value and gradient of the log-likelihood, of a series without its reduction."
+        ],
+    }.get(name, [])
+    if any(_is_marked(point) for point in _points(results, name)):
+        notes.append(f"* and hollow: R-hat of {LARGEST_RHAT} or more on some of the data sets.")
+    return notes
 
 
 def main_table(results: dict[str, Any]) -> Table:
@@ -105,8 +120,11 @@ def _percent(figure: dict[str, Any] | None) -> str:
 
 
 def _rhat(point: dict[str, Any]) -> str:
-    mark = "" if point["rhat"] is not None and point["rhat"] < LARGEST_RHAT else "*"
-    return number(point["rhat"], ".3f") + mark
+    return number(point["rhat"], ".3f") + ("*" if _is_marked(point) else "")
+
+
+def _is_marked(point: dict[str, Any]) -> bool:
+    return point["rhat"] is None or point["rhat"] >= LARGEST_RHAT
 
 
 def _table(results: dict[str, Any], name: str, label: str) -> Table:
@@ -157,6 +175,10 @@ def _draw(path: Path, results: dict[str, Any], name: str, label: str) -> Path:
         for axes, (key, title) in zip(canvas.subplots(1, len(panels)), panels, strict=True):
             for row, own in _by_kind(_points(results, name)).items():
                 curve(axes, [(p["value"], _figure(p, key)) for p in own], row, KINDS[row])
+                doubtful = [(p["value"], _figure(p, key)) for p in own if _is_marked(p)]
+                known = [(x, f["mean"]) for x, f in doubtful if f and f["mean"] is not None]
+                for x, y in known:
+                    axes.plot(x, y, "ow", markersize=2, zorder=3)
             if name == "size":
                 for method in _methods(results["clones"][0]):
                     own = [(p["size"], p[method].get(key)) for p in results["clones"]]
