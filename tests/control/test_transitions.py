@@ -435,8 +435,8 @@ def test_a_missing_package_is_told_in_one_line(monkeypatch, package, load):
     with pytest.raises(MissingExtra) as error:
         load()
     assert str(error.value) == (
-        "half-cheetah and other MuJoCo environments need the packages mujoco and gymnasium, "
-        "which are not installed: pip install 'gymnasium[mujoco]'."
+        f"the half cheetah and Gymnasium's environments need the package {package}, which is not "
+        "installed: pip install 'gymnasium[mujoco]'."
     )
     assert error.value.name == package
 
