@@ -134,7 +134,8 @@ def test_the_table_has_every_prior_and_yardstick(config, result):
     assert ("tcnn-6", "commonest action") in beside
     rides = numbers["references"]["rides"]
     assert set(rides) == {"discretised expert", "continuous expert", "random"}
-    assert rides["discretised expert"]["distance"]["mean"] > 0.5
+    # 15 steps from rest are not far, but forwards.
+    assert rides["discretised expert"]["distance"]["mean"] > 0.1
     assert result.arrays["distance"].shape[1:] == (16, 4)
     assert result.trace["kl-1/posterior"]["value_difference"].shape == (4, 10, 10, 8)
 
