@@ -1,4 +1,4 @@
-"""The README's program runs as it stands."""
+"""The README's program runs as it stands, and so do those on demonstrations."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 # A group, because groups begin first: the program takes longer than any test at the end should.
 pytestmark = pytest.mark.xdist_group("readme")
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_first_program_runs():
-    program = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)[0]
+def output_of(program):
     answer = subprocess.run(
         [sys.executable, "-W", "error::UserWarning", "-c", program],
         capture_output=True,
@@ -24,11 +24,25 @@ def test_the_first_program_runs():
         check=False,
     )
     assert answer.returncode == 0, answer.stderr
-    assert "r_hat" in answer.stdout
+    return answer.stdout
+
+
+def programs_in(text):
+    return re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+
+
+def test_the_first_program_runs():
+    assert "r_hat" in output_of(programs_in(README)[0])
+
+
+def test_the_programs_on_demonstrations_run():
+    programs = programs_in((ROOT / "docs" / "control.md").read_text(encoding="utf-8"))
+    shapes = "print(after.shape)"
+    assert [output_of(p + shapes).strip() for p in programs] == ["(50, 2, 4)", "(100, 8, 17)"]
 
 
 def test_every_command_in_the_first_screen_is_a_target():
-    makefile = (Path(__file__).parents[1] / "Makefile").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     first_screen = "\n".join(README.splitlines()[:30])
     targets = set(re.findall(r"^ {4}make (\S+)", first_screen, flags=re.MULTILINE))
     assert targets == {"demo", "test"}
