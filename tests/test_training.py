@@ -187,16 +187,25 @@ def test_more_iterations_are_as_if_asked_for_at_once(whole, traceclass, tmp_path
 
 def test_ctrl_c_of_the_program(tmp_path):
     """As a user does it: a signal to the process, while the search of the library goes on."""
+    # In the background of a shell the signal is ignored, and children inherit that.
+    heeding = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from traceclass.cli import main; main()"
+    )
     program = subprocess.Popen(
-        [sys.executable, "-m", "traceclass.cli", "train-expert", "half-cheetah"],
+        [sys.executable, "-c", heeding, "train-expert", "half-cheetah"],
         cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ,
     )  # fmt: skip
     checkpoint = tmp_path / "experts" / "half-cheetah" / "checkpoint.npz"
-    deadline = time.monotonic() + 60
-    while not checkpoint.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    program.send_signal(signal.SIGINT)
-    output, errors = program.communicate(timeout=60)
+    with program:
+        try:
+            deadline = time.monotonic() + 60
+            while not checkpoint.exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            program.send_signal(signal.SIGINT)
+            output, errors = program.communicate(timeout=60)
+        finally:
+            program.kill()
     assert program.returncode == 130
     assert output == ""
     assert errors.splitlines()[-1].endswith(
