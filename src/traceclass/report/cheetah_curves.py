@@ -184,12 +184,22 @@ def _draw(path: Path, results: dict[str, Any], name: str, label: str) -> Path:
                     own = [(p["size"], p[method].get(key)) for p in results["clones"]]
                     curve(axes, own, method, ALTERNATIVES[method])
             axes.set(xscale="log", title=title, xlabel=label)
+            axes.set_xticks(*_ticks(results, name))
+            axes.minorticks_off()
             if key == "gradient_seconds":
                 axes.set_yscale("log")
             if key == "log_score":
-                axes.set_ylim(-15, 0)
+                axes.set_ylim(-4, 0)
         _legend(canvas)
     return path
+
+
+def _ticks(results: dict[str, Any], name: str) -> tuple[list[int], list[str]]:
+    """At the values of the curve, and at none between."""
+    values = {point["value"] for point in _points(results, name)}
+    if name == "size":
+        values |= {row["size"] for row in results["clones"]}
+    return sorted(values), [str(value) for value in sorted(values)]
 
 
 def _legend(canvas: Canvas) -> None:
