@@ -162,6 +162,12 @@ def test_a_wider_network_begins_where_the_narrow_one_ended(config, data):
     coarse, fine = shared.prior_of("tcnn-4"), shared.prior_of("tcnn-6")
     back = fine.restrict(wide["initial_positions"][0], coarse)
     np.testing.assert_array_equal(back, narrow.run.positions[0, -1])
+    points = jnp.asarray(data.successors[0])
+    np.testing.assert_allclose(
+        fine.evaluate(wide["initial_positions"][0], points),
+        coarse.evaluate(narrow.run.positions[0, -1], points),
+        atol=1e-5,
+    )
     assert wide["step_size"] == pytest.approx(narrow.run.step_size)
 
 

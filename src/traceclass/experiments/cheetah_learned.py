@@ -31,7 +31,7 @@ LARGEST_RHAT, RHAT_WANTED = 1.05, 1.04
 # Shrinkage of prior draws among which each chain's start is found.
 _SHRINKAGE = tuple(2.0**-k for k in range(8))
 # Keys of a data set's chains beyond those of their steps.
-_STREAMS = ("starts", "lift", "new nodes")
+_STREAMS = ("starts", "lift")
 # More coordinates than this make a draw so dear that fewer are asked for.
 _WIDE = 5_000
 
@@ -57,7 +57,7 @@ def learn(
     """Sample the posterior of one prior and data set until its chains agree, and score it.
 
     With `coarse`, a run of a narrower trace-class network, or on fewer of the demonstrations,
-    chains begin where its chains ended, with new nodes from the prior. They keep its step, which
+    chains begin where its chains ended, with new nodes silent. They keep its step, which
     does not depend on width, and is shortened by the square root of the number of demonstrations.
     """
     prior = prior_of(name, dim=data.successors.shape[-1])
@@ -165,11 +165,20 @@ def _refined(prior: Prior, coarse: Learned, data: DataSet, config: CheetahConfig
     is_wide = prior.num_coordinates > _WIDE
     num_chains = config.num_wide_chains if is_wide else config.num_chains
     ends = jnp.asarray(coarse.run.positions[:num_chains, -1])
-    keys = jax.random.split(_key(data, "new nodes"), len(ends))
     return {
         "step_size": coarse.run.step_size / np.sqrt(_more(coarse, data)),
-        "initial_positions": jax.vmap(lambda k, z: coarse.prior.prolong(k, z, prior))(keys, ends),
+        "initial_positions": jax.vmap(lambda z: _silent(coarse.prior, z, prior))(ends),
         "num_warmup": config.num_refined_warmup,
         "num_samples": config.num_wide_samples if is_wide else config.num_samples,
         "max_samples": config.max_wide_samples if is_wide else config.max_samples,
     }
+
+
+def _silent(coarse: Prior, z: Array, finer: Prior) -> Array:
+    """The position of `finer` that keeps z, with zeros for its new coordinates.
+
+    The function stays, and the first trajectory draws the new coordinates. Nodes drawn from the
+    prior may change it by many times the noise, to where a step found elsewhere is stuck.
+    """
+    key = jax.random.key(0)  # of draws that cancel
+    return coarse.prolong(key, z, finer) - coarse.prolong(key, jnp.zeros_like(z), finer)
