@@ -5,6 +5,7 @@ prior -> values at points -> likelihood -> posterior -> kernel -> sample -> trac
 
 from traceclass import control as control
 from traceclass import theory as theory
+from traceclass.errors import UserError as UserError
 from traceclass.kernels import Kernel as Kernel
 from traceclass.kernels import block_node_swap as block_node_swap
 from traceclass.kernels import cycle as cycle

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.optimize import minimize
 
+from traceclass.errors import UserValueError
 from traceclass.kernels.reference import Reference
 from traceclass.posterior import Posterior
 from traceclass.validation import require_count, require_finite, require_shape
@@ -110,7 +111,7 @@ def _highest(posterior: Posterior, start: Array, max_iterations: int) -> Float[A
 
     first = descent(np.asarray(start))
     if not (np.isfinite(first[0]) and np.isfinite(first[1]).all()):
-        raise ValueError(
+        raise UserValueError(
             f"the log-likelihood or its gradient is not finite at the start (log-density "
             f"{-first[0]}), so there is no way up from it. Pass another start=."
         )

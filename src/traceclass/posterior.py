@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from traceclass.errors import UserValueError
 from traceclass.likelihoods.base import PointLikelihood, at_noise
 from traceclass.module import Module
 from traceclass.priors.base import Prior
@@ -40,7 +41,7 @@ class Posterior(Module):
         position = jax.ShapeDtypeStruct((prior.num_coordinates,), jnp.zeros(()).dtype)
         shape = jax.eval_shape(lambda z: self.log_prob(self.values_of(z), z), position).shape
         if shape != ():
-            raise ValueError(
+            raise UserValueError(
                 f"log_prob must return one number, got an array of shape {shape}. Sum over the "
                 "observations."
             )
@@ -59,7 +60,7 @@ class Posterior(Module):
         """The log-probability of each observation, e.g. for cross-validation; never tempered."""
         require_shape(z, (self.prior.num_coordinates,), "a position")
         if not hasattr(self.likelihood, "log_prob_each"):
-            raise ValueError(
+            raise UserValueError(
                 f"{type(self.likelihood).__name__} has no log_prob_each(values), the "
                 "log-probability of each observation. Give it one, or use log_likelihood."
             )

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import zeta
 
+from traceclass.errors import UserValueError
 from traceclass.posterior import Posterior
 from traceclass.priors.network import NetworkPrior
 
@@ -76,9 +77,9 @@ def swap_sum(prior: NetworkPrior, *, layer: int, node: int) -> float:
     """
     widths = (prior.num_features, *prior.widths, 1)
     if not 1 <= layer <= len(prior.widths):
-        raise ValueError(f"layer must lie in 1..{len(prior.widths)}, got {layer}.")
+        raise UserValueError(f"layer must lie in 1..{len(prior.widths)}, got {layer}.")
     if not 1 <= node < prior.widths[layer - 1]:
-        raise ValueError(
+        raise UserValueError(
             f"node must lie in 1..{prior.widths[layer - 1] - 1}, got {node}: it is swapped with "
             "the next one."
         )

@@ -15,6 +15,7 @@ from traceclass.control import half_cheetah
 from traceclass.control.extras import import_mujoco
 from traceclass.control.linear_expert import LinearExpert
 from traceclass.control.random_search import Search, begin, iterations, trial, tried
+from traceclass.errors import UserValueError
 from traceclass.report.figures import BLUE, GREY, ORANGE, figure
 from traceclass.sampling.progress import duration, make_progress
 from traceclass.training_files import (
@@ -76,7 +77,7 @@ def train_expert(
     """
     import_mujoco()
     if resume and overwrite:
-        raise ValueError(
+        raise UserValueError(
             "--resume goes on with a training and --overwrite replaces it: choose one."
         )
     with held(directory, resume=resume, overwrite=overwrite):
@@ -104,7 +105,7 @@ def _resumed(directory: Path, search: Search) -> Training:
     for name, value in here.items():
         is_more = name == "num_iterations" and value > there[name]
         if value != there[name] and not is_more:
-            raise ValueError(
+            raise UserValueError(
                 f"{directory} was trained with {name}={there[name]}, this is {name}={value}; leave "
                 "it out, or choose another --out."
             )

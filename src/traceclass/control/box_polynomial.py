@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from traceclass.errors import UserValueError
 from traceclass.module import Module
 from traceclass.validation import require_count
 
@@ -57,7 +58,7 @@ def interpolant(values: Any, low: Sequence[float], high: Sequence[float]) -> Box
     values = np.asarray(values, dtype=np.float64)
     count = round(values.size**0.5)
     if count**2 != values.size:
-        raise ValueError(
+        raise UserValueError(
             f"interpolant needs a value at each node of a square grid, got {values.size} values."
         )
     angles = np.pi * (np.arange(count) + 0.5) / count

@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
+from traceclass.errors import UserError
+
 _PACKAGES = ("mujoco", "gymnasium")
 
 
-class MissingExtra(ModuleNotFoundError):  # noqa: N818 (named after what is missing)
+class MissingExtra(UserError, ModuleNotFoundError):  # noqa: N818 (named after what is missing)
     """A package of the extra `control` is not installed."""
 
 

@@ -22,6 +22,7 @@ from traceclass.control.extras import import_gymnasium, import_mujoco
 from traceclass.control.linear_expert import LinearExpert, load_expert
 from traceclass.control.policies import Policy
 from traceclass.control.transitions import mujoco_steps
+from traceclass.errors import UserValueError
 from traceclass.validation import require_count
 
 DIM = 17
@@ -187,16 +188,18 @@ def demonstrate(
     first = require_count(skip, "skip", "0 leaves out nothing.", 0)
     kept = range(first, length, every)
     if not kept:
-        raise ValueError(
+        raise UserValueError(
             f"skip={first} leaves nothing of episodes of {length} steps. Skip fewer states."
         )
     if not 0 <= exploration <= 1:
-        raise ValueError(f"exploration is a share of steps, from 0 to 1; got {exploration}.")
+        raise UserValueError(f"exploration is a share of steps, from 0 to 1; got {exploration}.")
     if states_from not in ("discretised", "continuous"):
-        raise ValueError(f"states_from must be 'discretised' or 'continuous', got {states_from!r}.")
+        raise UserValueError(
+            f"states_from must be 'discretised' or 'continuous', got {states_from!r}."
+        )
     demonstrator = demonstrator or expert()
     if demonstrator.weights.shape != (NUM_CONTROLS, DIM):
-        raise ValueError(
+        raise UserValueError(
             f"the half cheetah's expert has weights {(NUM_CONTROLS, DIM)}, got "
             f"{demonstrator.weights.shape}: it is another animal's."
         )
@@ -233,4 +236,4 @@ def _explored(
 
 def _require_width(array: np.ndarray, width: int, name: str) -> None:
     if array.shape[-1:] != (width,):
-        raise ValueError(f"{name} of the half cheetah have {width} numbers, got {array.shape}.")
+        raise UserValueError(f"{name} of the half cheetah have {width} numbers, got {array.shape}.")

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from traceclass.errors import UserValueError
 from traceclass.validation import require_finite
 
 _PROVENANCE = "provenance.json"
@@ -41,16 +42,20 @@ class LinearExpert:
             ("actions", (len(self.actions), controls)),
         ):
             if getattr(self, name).shape != shape:
-                raise ValueError(
+                raise UserValueError(
                     f"an expert with weights (controls, dim) = {controls, dim} needs {name} of "
                     f"shape {shape}, got {getattr(self, name).shape}."
                 )
         for name in _ARRAYS:
             require_finite(getattr(self, name), name)
         if len(self.actions) < 2:
-            raise ValueError(f"an expert needs actions to choose among, got {len(self.actions)}.")
+            raise UserValueError(
+                f"an expert needs actions to choose among, got {len(self.actions)}."
+            )
         if np.any(self.scale <= 0):
-            raise ValueError(f"scale must be positive, got {self.scale.min()}: it divides states.")
+            raise UserValueError(
+                f"scale must be positive, got {self.scale.min()}: it divides states."
+            )
 
     @property
     def num_actions(self) -> int:
@@ -81,7 +86,7 @@ def load_expert(directory: Path) -> LinearExpert:
     for name, array in arrays.items():
         wanted = 1 if name in ("mean", "scale") else 2
         if array.ndim != wanted or array.dtype.kind != "f":
-            raise ValueError(
+            raise UserValueError(
                 f"{directory / name}.npy must hold real numbers in {wanted} dimensions, got "
                 f"{array.dtype} of shape {array.shape}: it is not an expert's."
             )
@@ -95,11 +100,13 @@ def _loaded(file: Path) -> np.ndarray:
     try:
         return np.load(file, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"{file} is no array of an expert ({error}).") from error
+        raise UserValueError(f"{file} is no array of an expert ({error}).") from error
 
 
 def _described(file: Path) -> Mapping[str, Any]:
     try:
         return dict(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise ValueError(f"{file} does not say where the expert comes from ({error}).") from error
+        raise UserValueError(
+            f"{file} does not say where the expert comes from ({error})."
+        ) from error

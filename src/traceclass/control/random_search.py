@@ -26,6 +26,7 @@ import numpy as np
 from traceclass.control import half_cheetah
 from traceclass.control.cheetah_model import TIMESTEP
 from traceclass.control.linear_expert import LinearExpert
+from traceclass.errors import UserValueError
 from traceclass.validation import require_count, require_positive
 
 _STEP_SECONDS = TIMESTEP * half_cheetah.FRAME_SKIP
@@ -64,14 +65,14 @@ class Search:
         for iteration in self.requantise_at:
             require_count(iteration, "requantise_at", "Before the first, no control is in use.")
         if self.num_best > self.num_directions:
-            raise ValueError(
+            raise UserValueError(
                 f"num_best must be at most num_directions, got {self.num_best} of "
                 f"{self.num_directions}: the best are some of them."
             )
         if not 0 <= self.control_cost < np.inf:
-            raise ValueError(f"control_cost must be at least 0, got {self.control_cost}.")
+            raise UserValueError(f"control_cost must be at least 0, got {self.control_cost}.")
         if require_count(self.seed, "seed", "", 0) > _LARGEST_SEED:
-            raise ValueError(f"seed must be at most {_LARGEST_SEED}, got {self.seed}.")
+            raise UserValueError(f"seed must be at most {_LARGEST_SEED}, got {self.seed}.")
 
 
 class SearchState(NamedTuple):

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from traceclass.control.extras import import_gymnasium, import_mujoco
+from traceclass.errors import UserTypeError, UserValueError
 from traceclass.validation import require_count, require_finite
 
 # Above zero, which is the time after MuJoCo's own restart.
@@ -47,7 +48,7 @@ def successors(
     name = _environment_name(env)
     array = np.asarray(states, dtype=np.float64)
     if 0 in (array.ndim, *array.shape[-1:]):
-        raise ValueError(f"states must be (n, d), one state a row, got shape {array.shape}.")
+        raise UserValueError(f"states must be (n, d), one state a row, got shape {array.shape}.")
     require_finite(array, "states")
     rows, inner = array.reshape(-1, array.shape[-1]), _inner_actions(env, name, actions)
     if all(hasattr(env.unwrapped, part) for part in ("model", "data", "set_state", "frame_skip")):
@@ -107,16 +108,16 @@ def _require_rows(mujoco: Any, model: Any, states: np.ndarray, controls: np.ndar
     width = model.nq + model.nv
     whole = mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS.value) - 1  # the time
     if whole != width or model.nmocap:
-        raise ValueError(
+        raise UserValueError(
             f"a state must be (qpos, qvel), but this MuJoCo model keeps {whole - width} more "
             f"numbers (na = {model.na}) and {model.nmocap} mocap bodies, which would be lost. Use "
             "a model without activations, plugins and mocap bodies."
         )
     if states.ndim != 2 or states.shape[1] != width:
-        raise ValueError(f"states must be (n, nq + nv) = (n, {width}), got {states.shape}.")
+        raise UserValueError(f"states must be (n, nq + nv) = (n, {width}), got {states.shape}.")
     if controls.shape != (len(states), model.nu):
         expected = (len(states), model.nu)
-        raise ValueError(f"controls must be (n, nu) = {expected}, got {controls.shape}.")
+        raise UserValueError(f"controls must be (n, nu) = {expected}, got {controls.shape}.")
     require_finite(states, "states")
     require_finite(controls, "controls")
 
@@ -125,7 +126,7 @@ def _require_stable(states: np.ndarray, times: np.ndarray) -> None:
     """MuJoCo starts again from its default pose, at time zero, where the numbers run off."""
     rows = np.flatnonzero(times < _START_TIME)
     if len(rows):
-        raise ValueError(
+        raise UserValueError(
             f"states must be such that MuJoCo can step from them; row {rows[0]} is unstable "
             f"({len(rows)} of {len(states)} rows): {states[rows[0]].tolist()}. Use smaller values."
         )
@@ -140,7 +141,7 @@ def _mujoco_env(
     skipped = getattr(simulator, "observation_structure", {}).get("skipped_qpos", 0)
     if rows.shape[1] not in (width, width - skipped):
         short = f", or {width - skipped} without the first {skipped} of qpos" if skipped else ""
-        raise ValueError(
+        raise UserValueError(
             f"states of {name} must have width {width}, (qpos, qvel){short}; got {rows.shape[1]}."
         )
     missing = width - rows.shape[1]
@@ -206,7 +207,7 @@ class _NoChance:
 def _as_kept(rows: np.ndarray, kept: np.ndarray, name: str) -> np.ndarray:
     """`rows` in double precision, or as whole numbers if the environment keeps these."""
     if rows.shape[1] != kept.size:
-        raise ValueError(
+        raise UserValueError(
             f"states of {name} must have width {kept.size}, that of env.unwrapped.state, not of "
             f"the observations; got {rows.shape[1]}."
         )
@@ -214,7 +215,7 @@ def _as_kept(rows: np.ndarray, kept: np.ndarray, name: str) -> np.ndarray:
         return rows
     broken = rows[rows != np.rint(rows)]
     if len(broken):
-        raise ValueError(f"states of {name} must be whole, as it keeps them; got {broken[0]}.")
+        raise UserValueError(f"states of {name} must be whole, as it keeps them; got {broken[0]}.")
     return rows.astype(kept.dtype)
 
 
@@ -236,40 +237,40 @@ def _own_actions(space: Any, actions: Any) -> list[Any]:
     spaces = import_gymnasium().spaces
     discrete = isinstance(space, spaces.Discrete)
     if not isinstance(space, (spaces.Discrete, spaces.Box)):
-        raise ValueError(f"successors needs a Discrete or Box action space, got {space}.")
+        raise UserValueError(f"successors needs a Discrete or Box action space, got {space}.")
     if actions is None:
         if discrete:
             return list(range(int(space.start), int(space.start + space.n)))
-        raise ValueError(
+        raise UserValueError(
             f"actions=None means all actions, of which {space} has no list. Pass an array "
             f"(M, {', '.join(map(str, space.shape))})."
         )
     array = np.asarray(actions)
     if array.size == 0:
-        raise ValueError(f"actions must hold one action or more, got {actions!r}.")
+        raise UserValueError(f"actions must hold one action or more, got {actions!r}.")
     return _discrete_actions(space, array) if discrete else _box_actions(space, array)
 
 
 def _discrete_actions(space: Any, array: np.ndarray) -> list[int]:
     low, high = int(space.start), int(space.start + space.n) - 1
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise ValueError(f"actions must be integers (M,), got {array.dtype} {array.shape}.")
+        raise UserValueError(f"actions must be integers (M,), got {array.dtype} {array.shape}.")
     outside = array[(array < low) | (array > high)]
     if len(outside):
-        raise ValueError(f"actions must lie from {low} to {high}, got {outside[0]}.")
+        raise UserValueError(f"actions must lie from {low} to {high}, got {outside[0]}.")
     return array.tolist()
 
 
 def _box_actions(space: Any, array: np.ndarray) -> list[np.ndarray]:
     if array.shape[1:] != space.shape or array.dtype.kind not in "fiu":
         shape = ", ".join(map(str, space.shape))
-        raise ValueError(f"actions must be (M, {shape}) for {space}, got shape {array.shape}.")
+        raise UserValueError(f"actions must be (M, {shape}) for {space}, got shape {array.shape}.")
     require_finite(array, "actions")
     # In the precision of the bounds: 0.7 is above its own single-precision value.
     compared = array.astype(space.dtype)
     outside = np.flatnonzero((compared < space.low) | (compared > space.high))
     if len(outside):
-        raise ValueError(
+        raise UserValueError(
             f"actions must lie in {space}, got {array.flat[outside[0]]}. Clip them, or wrap the "
             "environment in gymnasium.wrappers.ClipAction."
         )
@@ -279,14 +280,14 @@ def _box_actions(space: Any, array: np.ndarray) -> list[np.ndarray]:
 def _environment_name(env: Any) -> str:
     """What errors call it; refuses what is no environment."""
     if not isinstance(env, import_gymnasium().Env):
-        raise TypeError(
+        raise UserTypeError(
             f"env must be a gymnasium.Env, got {type(env).__name__}. Make one with gymnasium.make."
         )
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
 
 def _refuse(name: str, why: str) -> NoReturn:
-    raise ValueError(
+    raise UserValueError(
         "successors needs an environment whose state can be set, and which moves without chance; "
         f"got {name}: {why}. Use e.g. one of Gymnasium's classic control or MuJoCo."
     )

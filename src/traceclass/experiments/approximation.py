@@ -9,6 +9,7 @@ import numpy as np
 import pydantic
 import xarray as xr
 
+from traceclass.errors import UserValueError
 from traceclass.experiments.aquifer import PICTURE, at_picture, picture_points, prior_of, truth
 from traceclass.experiments.base import Chains, Config, Experiment, Result
 from traceclass.experiments.learned import diagnostics
@@ -52,7 +53,7 @@ def build(config: ApproximationConfig) -> list[Cell]:
     """A column of numbers of observations and a row of widths, which meet in the paper's cell."""
     for stride in config.strides:
         if stride < 1 or _CELLS % stride:
-            raise ValueError(f"strides must divide {_CELLS}, the cells a side; got {stride}.")
+            raise UserValueError(f"strides must divide {_CELLS}, the cells a side; got {stride}.")
     pairs = [(stride, config.widths[0]) for stride in config.strides]
     pairs += [(config.strides[0], width) for width in config.widths]
     return [_cell(stride, width, config) for stride, width in dict.fromkeys(pairs)]

@@ -13,6 +13,7 @@ from jaxtyping import Array, Key
 
 from traceclass.control import mountain_car as car
 from traceclass.control.value_iteration import GridValue, value_iteration
+from traceclass.errors import UserValueError
 from traceclass.kernels import hmc, pcn, pcnl
 from traceclass.likelihoods import ActionChoice
 from traceclass.likelihoods.action_choice import log_choice_probabilities
@@ -177,9 +178,9 @@ def check_table(seed: int, num_data_sets: int, **names: tuple[object, ...]) -> N
     """Refuse settings that name a cell twice, or a data set beyond the last seed."""
     for setting, values in names.items():
         if len(set(values)) < len(values):
-            raise ValueError(f"{setting} must differ from each other, got {list(values)}.")
+            raise UserValueError(f"{setting} must differ from each other, got {list(values)}.")
     if seed + num_data_sets > 2**32:
-        raise ValueError(
+        raise UserValueError(
             f"seed + num_data_sets must be at most 2**32, got {seed} + {num_data_sets}: each data "
             "set has the next seed."
         )

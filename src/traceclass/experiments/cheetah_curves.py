@@ -13,6 +13,7 @@ import xarray as xr
 from jaxtyping import Array
 
 from traceclass.control import half_cheetah as cheetah
+from traceclass.errors import UserValueError
 from traceclass.experiments.base import Chains, Experiment, Result
 from traceclass.experiments.car import check_table
 from traceclass.experiments.cheetah import (
@@ -69,7 +70,7 @@ class CheetahCurvesConfig(CheetahConfig):
     @classmethod
     def _no_smaller_than_the_cheetah(cls, dims: tuple[int, ...]) -> tuple[int, ...]:
         if any(dim < cheetah.DIM for dim in dims):
-            raise ValueError(f"inputs are appended to the cheetah's {cheetah.DIM}; got {dims}")
+            raise UserValueError(f"inputs are appended to the cheetah's {cheetah.DIM}; got {dims}")
         return dims
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from traceclass.errors import UserError
 from traceclass.sampling.files import StoreError, WriteError, locked, read_json, write_file
 
 LOCK, CHAIN, UNFINISHED = ".lock", "chain", "unfinished"
@@ -15,7 +16,7 @@ FILES = ("config.json", "versions.json", "results.json", "trace.nc", "arrays.nc"
 ENTRIES = frozenset((*FILES, "figures", CHAIN))
 
 
-class DirectoryError(Exception):
+class DirectoryError(UserError):
     """A run directory that cannot be used, said in one sentence."""
 
 

@@ -10,6 +10,7 @@ import pydantic
 import xarray as xr
 from scipy.special import logsumexp
 
+from traceclass.errors import UserValueError
 from traceclass.experiments.aquifer import (
     KERNELS,
     PICTURE,
@@ -82,10 +83,10 @@ def build(config: GroundwaterConfig) -> Problem:
     for name in ("priors", "kernels", "deep_kernels"):
         chosen = getattr(config, name)
         if len(set(chosen)) < len(chosen):
-            raise ValueError(f"{name} names {', '.join(chosen)}: one of them twice.")
+            raise UserValueError(f"{name} names {', '.join(chosen)}: one of them twice.")
     for prior in config.priors:
         if not _kernels_of(prior, config):
-            raise ValueError(
+            raise UserValueError(
                 f"no kernel is left for the prior {prior!r}: Laplace references are for "
                 f"{', '.join(ONE_MODE)}, whose posterior has one mode. Add e.g. hmc."
             )

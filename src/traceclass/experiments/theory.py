@@ -14,6 +14,7 @@ from jaxtyping import Array
 
 from traceclass import theory
 from traceclass.control import mountain_car as car
+from traceclass.errors import UserValueError
 from traceclass.experiments.base import Chains, Config, Experiment, Result
 from traceclass.likelihoods import ActionChoice, GaussianRegression
 from traceclass.posterior import Posterior
@@ -50,7 +51,7 @@ def build(config: TheoryConfig) -> Problem:
     _trace_class(config, 4)
     _iid(config, 4)
     if max(config.refinement_sizes) >= config.reference_size:
-        raise ValueError(
+        raise UserValueError(
             f"reference_size must exceed refinement_sizes, got {config.reference_size} and "
             f"{max(config.refinement_sizes)}: errors are measured against it."
         )

@@ -20,6 +20,7 @@ from jaxtyping import Array
 from scipy.stats import t as student
 
 from traceclass.control import mountain_car as car
+from traceclass.errors import UserValueError
 from traceclass.experiments.base import Chains, Config, Experiment, Result
 from traceclass.experiments.car import check_table, choices, keys_of, prior_of, standard_error
 from traceclass.kernels import cycle, hmc, node_swap, pcn, pcnl
@@ -96,7 +97,7 @@ def build(config: WidthSweepConfig) -> Problem:
     ):
         kernel.check_step_size(size)
     if list(config.widths) != sorted(set(config.widths)) or not config.widths:
-        raise ValueError(
+        raise UserValueError(
             f"widths must rise, got {config.widths}: chains of a wider network begin at the draws "
             "of the one before."
         )
@@ -104,13 +105,13 @@ def build(config: WidthSweepConfig) -> Problem:
         config.seed, 1, bnn_widths=config.bnn_widths, gradient_widths=config.gradient_widths
     )
     if config.gradient_chains > config.num_chains:
-        raise ValueError(
+        raise UserValueError(
             f"gradient_chains ({config.gradient_chains}) must not exceed num_chains "
             f"({config.num_chains}), at whose ends they begin."
         )
     missing = set(config.gradient_widths) - set(config.widths)
     if missing:
-        raise ValueError(
+        raise UserValueError(
             f"gradient_widths must be among widths, got {min(missing)}: their chains begin at the "
             "draws of pCN."
         )

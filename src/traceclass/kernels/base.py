@@ -15,6 +15,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Key
 
+from traceclass.errors import UserTypeError, UserValueError
+
 StateT = TypeVar("StateT")
 
 # (posterior, step_size) -> blackjax.base.SamplingAlgorithm, a pair of functions init and step
@@ -154,7 +156,7 @@ class Kernel:
         for name in options:
             if name not in known:
                 has = ", ".join(known) or "none"
-                raise TypeError(f"{self.name} has no option {name!r}; its options: {has}.")
+                raise UserTypeError(f"{self.name} has no option {name!r}; its options: {has}.")
         if options.get("reference") is not None:
             _check_reference(options["reference"])
         fixed = dict(self.options) | options
@@ -187,7 +189,7 @@ class Kernel:
         is_number = isinstance(step_size, (int, float)) or hasattr(step_size, "dtype")
         is_number = is_number and np.ndim(step_size) == 0
         if not (is_number and 0 < float(step_size) <= self.rule.largest):
-            raise ValueError(
+            raise UserValueError(
                 f"{self.name} needs a step size in (0, {self.rule.largest:g}], got "
                 f'{step_size!r}. Use e.g. {self.rule.first:g}, or step_size="adapt" for all moves.'
             )
@@ -198,7 +200,7 @@ def _check_reference(reference: Any) -> None:
     from traceclass.kernels.reference import Reference
 
     if not isinstance(reference, Reference):
-        raise TypeError(
+        raise UserTypeError(
             f"reference must be a tc.Reference, as tc.laplace(posterior) makes it; got "
             f"{type(reference).__name__}."
         )
@@ -221,12 +223,12 @@ def as_kernel(factory: Any) -> Kernel:
         return factory
     if isinstance(factory, functools.partial) and isinstance(factory.func, Kernel):
         if factory.args:
-            raise TypeError(
+            raise UserTypeError(
                 f"a kernel's posterior is given by tc.sample; pass {factory.func.name} by itself."
             )
         return factory.func.using(**factory.keywords)
     if not callable(factory) or not isinstance(factory, Hashable):
-        raise TypeError(
+        raise UserTypeError(
             f"a kernel is tc.hmc, tc.pcn, ..., or a function (posterior, step_size) that returns a "
             f"BlackJAX algorithm; got {type(factory).__name__}. For BlackJAX's own write e.g. "
             "lambda posterior, step_size: blackjax.nuts(posterior.logdensity, step_size, metric)."

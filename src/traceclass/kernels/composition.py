@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Integer, Key
 
+from traceclass.errors import UserTypeError, UserValueError
 from traceclass.kernels.base import (
     GradientState,
     Kernel,
@@ -87,7 +88,7 @@ class Composition(Kernel):
         takers = [move.name for move in self.moves if move.rule is not None]
         given = list(step_size) if np.ndim(step_size) == 1 else [step_size]
         if takers and len(given) != len(takers):
-            raise ValueError(
+            raise UserValueError(
                 f"{self.name} of {len(takers)} kernels with a step size needs as many, in the "
                 f"order {', '.join(takers)}; got {step_size}."
             )
@@ -104,12 +105,12 @@ class Composition(Kernel):
 def compose(build: Any, factories: Sequence[KernelFactory], **options: Any) -> Composition:
     """A composition of kernels, or an error that says what is wrong with them."""
     if not factories:
-        raise ValueError(f"{build.__name__.lstrip('_')} needs at least one kernel, got none.")
+        raise UserValueError(f"{build.__name__.lstrip('_')} needs at least one kernel, got none.")
     parts = tuple(as_kernel(factory) for factory in factories)
     for part in parts:
         if not part.is_composable:
             name = build.__name__.lstrip("_")
-            raise TypeError(
+            raise UserTypeError(
                 f"{part.name} keeps replicas that {name} would lose; put it around: "
                 f"tc.{part.name}(tc.{name}(...))."
             )

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
+from traceclass.errors import UserValueError
 from traceclass.kernels.base import KernelFactory, MetropolisInfo, sampling_algorithm
 from traceclass.kernels.composition import (
     Composition,
@@ -63,7 +64,7 @@ def mixture(*kernels: KernelFactory, weights: Sequence[float] | None = None) -> 
     """
     chosen = np.full(len(kernels), 1.0) if weights is None else np.asarray(weights, dtype=float)
     if chosen.shape != (len(kernels),) or not (np.isfinite(chosen) & (chosen > 0)).all():
-        raise ValueError(
+        raise UserValueError(
             f"weights must hold one positive number for each of the {len(kernels)} kernels, got "
             f"{weights}."
         )

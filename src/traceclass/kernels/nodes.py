@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from traceclass.errors import UserValueError
 from traceclass.kernels.base import MetropolisInfo
 from traceclass.posterior import Posterior
 from traceclass.priors.hyper import Hyper
@@ -74,19 +75,19 @@ def node_table(
     prior = whole
     if isinstance(whole, Hyper):
         if whole.tails is not None:
-            raise ValueError(
+            raise UserValueError(
                 f"{move} needs Gaussian weights, got a Hyper with tails: weights that swap "
                 "are then not multiplied by a number. Use another kernel."
             )
         prior, skipped = whole.prior, whole.num_hyperparameters
         alpha_of = _inferred_alpha(whole) if "alpha" in whole.names else None
     if not isinstance(prior, NetworkPrior):
-        raise ValueError(
+        raise UserValueError(
             f"{move} needs a network prior (TraceClassNetwork or IidNetwork), got "
             f"{type(prior).__name__}: a series has no nodes to swap."
         )
     if law not in LAWS:
-        raise ValueError(f"{move} knows the laws {', '.join(LAWS)}; got law={law!r}.")
+        raise UserValueError(f"{move} knows the laws {', '.join(LAWS)}; got law={law!r}.")
     layers = [layer for layer, width in enumerate(prior.widths) if width > 1]
     if not layers:
         return None

@@ -11,6 +11,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Key
 
+from traceclass.errors import UserValueError
 from traceclass.kernels.base import (
     GradientState,
     State,
@@ -58,13 +59,13 @@ class Reference(Module):
         vectors = np.asarray(require_finite(self.vectors, "vectors"), dtype=np.float64)
         smallest = float(np.min(np.asarray(require_finite(self.eigenvalues, "eigenvalues"))))
         if smallest <= -1:
-            raise ValueError(
+            raise UserValueError(
                 f"eigenvalues must be above -1, got {smallest}: the precision 1 + eigenvalue would "
                 "not be positive."
             )
         off = float(np.abs(vectors.T @ vectors - np.eye(rank)).max())
         if off > _ORTHONORMAL:
-            raise ValueError(
+            raise UserValueError(
                 f"vectors must be orthonormal columns, but their products are off by {off:.2g}. "
                 "Use the Q of a QR decomposition."
             )

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from traceclass.errors import UserTypeError
 from traceclass.kernels.base import KernelFactory, as_kernel
 
 
@@ -36,12 +37,12 @@ def smc_kernel(kernel: KernelFactory) -> tuple[Callable[..., Any], Callable[...,
     """
     kernel = as_kernel(kernel)
     if not kernel.is_composable:
-        raise TypeError(
+        raise UserTypeError(
             f"BlackJAX's SMC tempers by itself; pass the kernel inside, not {kernel.name}."
         )
     for move in kernel.moves:
         if move.keeps_any_state:  # swaps, which permute what they are given
-            raise TypeError(
+            raise UserTypeError(
                 f"{move.name} looks into the prior; BlackJAX's SMC hands over a log-density only, "
                 "so it cannot be used there."
             )

@@ -12,6 +12,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Key
 
+from traceclass.errors import UserTypeError, UserValueError
 from traceclass.kernels.base import (
     GradientState,
     Kernel,
@@ -93,7 +94,7 @@ class Tempered(Kernel):
     def using(self, **options: Any) -> Kernel:
         if not options:
             return self
-        raise TypeError(
+        raise UserTypeError(
             f"tempered has no options to fix, got {', '.join(options)}; fix them in the kernel "
             "inside: tc.tempered(tc.hmc.using(num_kicks=20), ...)."
         )
@@ -111,7 +112,7 @@ class Tempered(Kernel):
         elif len(step_size) == gaps:
             each = list(step_size)
         else:
-            raise ValueError(
+            raise UserValueError(
                 f"tempered with {self.num_temperatures} temperatures needs one step size, or "
                 f"{gaps}, one for each temperature but the prior's; got {len(step_size)}."
             )
@@ -131,7 +132,7 @@ class Tempered(Kernel):
 
     def assemble(self, posterior: Any, tuning: Sequence[Tuning]) -> Any:
         if not hasattr(posterior, "tempered"):
-            raise TypeError(
+            raise UserTypeError(
                 f"tempered needs a tc.Posterior, whose likelihood it can raise to a power; got "
                 f"{type(posterior).__name__}."
             )
@@ -305,11 +306,11 @@ def tempered(
     """
     inner = as_kernel(kernel)
     if not inner.is_composable:
-        raise TypeError("tempered cannot be put inside tempered; ask for more temperatures.")
+        raise UserTypeError("tempered cannot be put inside tempered; ask for more temperatures.")
     if schedule is not None:
         schedule = _checked_schedule(schedule)
         if num_temperatures not in (None, len(schedule)):
-            raise ValueError(
+            raise UserValueError(
                 f"num_temperatures is {num_temperatures}, but schedule has {len(schedule)}; give "
                 "one of them."
             )
@@ -331,7 +332,7 @@ def _checked_schedule(schedule: Sequence[float | int]) -> tuple[float, ...]:
     given = np.asarray(schedule, dtype=np.float64)
     is_falling = given.ndim == 1 and given.size >= 2 and bool((np.diff(given) < 0).all())
     if not (is_falling and given[0] == 1 and given[-1] == 0):
-        raise ValueError(
+        raise UserValueError(
             f"schedule must fall from 1 (the posterior) to 0 (the prior), got {schedule}. Use e.g. "
             "(1, 0.3, 0.1, 0), or leave it out to have it found in warm-up."
         )

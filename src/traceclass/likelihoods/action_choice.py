@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from traceclass.errors import UserTypeError, UserValueError
 from traceclass.likelihoods.choice_probability import log_choice_probability
 from traceclass.module import Module
 from traceclass.validation import require_finite, require_positive, require_shape
@@ -128,7 +129,7 @@ def _rows_of_actions(actions: Array, num_actions: int) -> Array:
 def _checked_successors(successors: Any) -> np.ndarray:
     successors = np.asarray(successors, dtype=np.float64)
     if successors.ndim != 3 or 0 in successors.shape or successors.shape[1] < 2:
-        raise ValueError(
+        raise UserValueError(
             "successors must have shape (T, M, d): for each of T >= 1 states, the state that each "
             f"of M >= 2 actions leads to; got {successors.shape}."
         )
@@ -138,18 +139,18 @@ def _checked_successors(successors: Any) -> np.ndarray:
 def _checked_actions(actions: Any, num_demonstrations: int, num_actions: int) -> np.ndarray:
     actions = np.asarray(actions)
     if actions.shape != (num_demonstrations,):
-        raise ValueError(
+        raise UserValueError(
             f"actions must hold one action for each of the {num_demonstrations} states in "
             f"successors, got shape {actions.shape}."
         )
     if not np.issubdtype(actions.dtype, np.integer):
-        raise TypeError(
+        raise UserTypeError(
             f"actions must be whole numbers, got {actions.dtype}. Convert with .astype(int)."
         )
     wrong = (actions < 0) | (actions >= num_actions)
     if wrong.any():
         t = int(np.argmax(wrong))
-        raise ValueError(
+        raise UserValueError(
             f"actions must lie in 0..{num_actions - 1}, got {actions[t]} at demonstration {t}. "
             "Actions are counted from 0, in the order of successors' second axis."
         )

@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from traceclass.errors import UserTypeError, UserValueError
 from traceclass.module import Module
 from traceclass.validation import require_finite
 
@@ -54,7 +55,7 @@ class Likelihood(Module):
     ):
         self.points = checked_points(points, "points")
         if not callable(log_prob):
-            raise TypeError(f"log_prob must be a function of the values, got {log_prob!r}.")
+            raise UserTypeError(f"log_prob must be a function of the values, got {log_prob!r}.")
         self._log_prob = log_prob
         self._predict = predict
         self._log_prob_each = log_prob_each
@@ -67,12 +68,14 @@ class Likelihood(Module):
     ) -> Float[Array, " observations"]:
         """The log-probability of each observation."""
         if self._log_prob_each is None:
-            raise ValueError("this Likelihood was made without log_prob_each=; pass one to use it.")
+            raise UserValueError(
+                "this Likelihood was made without log_prob_each=; pass one to use it."
+            )
         return jnp.asarray(at_noise(self._log_prob_each, values, noise))
 
     def predict(self, values: Float[Array, " points"]) -> Any:
         if self._predict is None:
-            raise ValueError("this Likelihood was made without predict=; pass one to use it.")
+            raise UserValueError("this Likelihood was made without predict=; pass one to use it.")
         return self._predict(values)
 
 
@@ -89,7 +92,7 @@ def at_noise(log_prob: Callable[..., Array], values: Array, noise: Any) -> Array
         return log_prob(values)
     if not _takes_noise(log_prob):
         name = getattr(log_prob, "__qualname__", type(log_prob).__name__)
-        raise ValueError(
+        raise UserValueError(
             f"the prior infers the noise level, but {name} takes none. Write it as "
             "log_prob(values, *, noise), with the constants that depend on noise, or leave noise= "
             "out of Hyper."
@@ -108,5 +111,5 @@ def checked_points(points: Any, name: str) -> Float[Array, "points dim"]:
     """A finite (n, d) array with at least one row."""
     array = jnp.asarray(points, dtype=float)
     if array.ndim != 2 or 0 in array.shape:
-        raise ValueError(f"{name} must have shape (n, d) with n, d >= 1, got {array.shape}.")
+        raise UserValueError(f"{name} must have shape (n, d) with n, d >= 1, got {array.shape}.")
     return require_finite(array, name)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from traceclass.errors import UserTypeError, UserValueError
 from traceclass.likelihoods.conductances import Network, solve
 from traceclass.module import Module
 from traceclass.validation import require_count, require_finite, require_shape
@@ -42,23 +43,23 @@ class FlowBoundary:
     def __post_init__(self):
         for kind, sides in (("head", self.head), ("flux", self.flux)):
             if not isinstance(sides, Mapping):
-                raise TypeError(
+                raise UserTypeError(
                     f'{kind} must say which side it is for, e.g. {kind}={{"left": 1.0}}; got '
                     f"{sides!r}."
                 )
             for side in sides:
                 if side not in SIDES:
-                    raise ValueError(
+                    raise UserValueError(
                         f"{kind} names the side {side!r}; a rectangle has left, right, bottom, top."
                     )
         for side in self.head:
             if side in self.flux:
-                raise ValueError(
+                raise UserValueError(
                     f"the side {side!r} has both a head and a flux. One of them determines the "
                     "other; give one."
                 )
         if not self.head:
-            raise ValueError(
+            raise UserValueError(
                 "no side has a head. With fluxes alone heads are known up to a constant only; give "
                 'at least one side a head, e.g. head={"left": 0.0}.'
             )
@@ -196,7 +197,7 @@ class DarcyFlow(Module):
         far = max(abs(x) for x in (*self.low, *self.high))
         smallest = 100 * far * float(jnp.finfo(jnp.zeros(()).dtype).eps)
         if min(self._spacing()) < smallest:
-            raise ValueError(
+            raise UserValueError(
                 f"cells of {min(self._spacing()):.3g} at coordinates of {far:.3g} are too small "
                 "for this precision: nodes would fall together. Measure from a corner of the "
                 "domain, or enable double precision."
@@ -244,7 +245,7 @@ class DarcyFlow(Module):
             source(self._places()) if callable(source) else source, dtype=np.float64
         )
         if values.shape not in ((), (self.shape[0] * self.shape[1],)):
-            raise ValueError(
+            raise UserValueError(
                 f"source must be a number or map points (n, 2) to (n,), got shape {values.shape}."
             )
         require_finite(values, "source")
@@ -258,7 +259,7 @@ class DarcyFlow(Module):
         along = self.axes()[1 - SIDES[side][0]]
         array = np.asarray(value(along) if callable(value) else value, dtype=np.float64)
         if array.shape not in ((), along.shape):
-            raise ValueError(
+            raise UserValueError(
                 f"{kind} of the side {side!r} must be a number, a function of the coordinate along "
                 f"it, or {along.size} numbers, one a node; got shape {array.shape}."
             )
@@ -272,14 +273,14 @@ class DarcyFlow(Module):
         """Points as an (n, 2) array inside the rectangle."""
         array = np.asarray(points, dtype=np.float64)
         if array.ndim != 2 or array.shape[1] != 2 or not len(array):
-            raise ValueError(f"points must have shape (n, 2), got {array.shape}.")
+            raise UserValueError(f"points must have shape (n, 2), got {array.shape}.")
         require_finite(array, "points")
         low, high = np.array(self.low), np.array(self.high)
         excess = np.maximum(low - array, array - high) / (high - low)
         if (excess > _TOLERANCE).any():
             row = int(np.argmax(excess.max(axis=1)))
             x, y = array[row].tolist()
-            raise ValueError(
+            raise UserValueError(
                 f"point {row}, ({x:g}, {y:g}), lies outside the domain "
                 f"[{self.low[0]:g}, {self.high[0]:g}] x [{self.low[1]:g}, {self.high[1]:g}], where "
                 "there is no head. Remove it, or move the corners low and high."
@@ -325,7 +326,9 @@ def _harmonic(u: Array, v: Array) -> Array:
 def _checked_cells(cells: Any) -> tuple[int, int]:
     pair = (cells, cells) if np.ndim(cells) == 0 else tuple(cells)
     if len(pair) != 2:
-        raise ValueError(f"cells must be a number or one for each of two dimensions, got {cells}.")
+        raise UserValueError(
+            f"cells must be a number or one for each of two dimensions, got {cells}."
+        )
     why = "A grid of fewer has no node between its sides."
     nx, ny = (require_count(n, "cells", why, 2) for n in pair)
     return nx, ny
@@ -335,7 +338,7 @@ def _checked_box(low: Any, high: Any) -> tuple[tuple[float, float], tuple[float,
     corners = [tuple(float(x) for x in np.asarray(corner).ravel()) for corner in (low, high)]
     is_pair = all(len(corner) == 2 for corner in corners)
     if not (is_pair and np.isfinite(corners).all() and (np.array(corners[0]) < corners[1]).all()):
-        raise ValueError(
+        raise UserValueError(
             f"the domain needs corners low < high in two dimensions, got {low}, {high}."
         )
     return corners[0], corners[1]  # pyright: ignore[reportReturnType]

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from traceclass.errors import UserValueError
 from traceclass.likelihoods.darcy import PAPER_BOUNDARY, DarcyFlow, FlowBoundary
 from traceclass.likelihoods.regression import gaussian_log_prob, gaussian_log_prob_each
 from traceclass.module import Module
@@ -56,7 +57,7 @@ class GroundwaterFlow(Module):
         where = _observed_at(self.flow, nodes, points)
         observations = jnp.asarray(heads, dtype=float)
         if observations.shape != (len(where),):
-            raise ValueError(
+            raise UserValueError(
                 f"heads must hold one number for each of the {len(where)} places of observation, "
                 f"got shape {observations.shape}."
             )
@@ -97,7 +98,7 @@ class GroundwaterFlow(Module):
 def _observed_at(flow: DarcyFlow, nodes: Any, points: Any) -> np.ndarray:
     """Places of observation (n, 2), from nodes or from points."""
     if (nodes is None) == (points is None):
-        raise ValueError("heads are observed at nodes or at points: give one of the two.")
+        raise UserValueError("heads are observed at nodes or at points: give one of the two.")
     if points is not None:
         return flow.checked_points(points)
     array = np.asarray(nodes)
@@ -105,7 +106,7 @@ def _observed_at(flow: DarcyFlow, nodes: Any, points: Any) -> np.ndarray:
         return _places_of_nodes(flow, array)
     array = flow.checked_points(array)
     if (array == np.round(array)).all():
-        raise ValueError(
+        raise UserValueError(
             "whole numbers that are no integers may mean nodes or points: pass nodes as integers, "
             "or points=."
         )
@@ -116,11 +117,11 @@ def _places_of_nodes(flow: DarcyFlow, nodes: np.ndarray) -> np.ndarray:
     """Coordinates of nodes (i, j), in double precision."""
     nx, ny = flow.shape
     if nodes.ndim != 2 or nodes.shape[1] != 2 or not len(nodes):
-        raise ValueError(f"nodes must be pairs (i, j), shape (n, 2), got {nodes.shape}.")
+        raise UserValueError(f"nodes must be pairs (i, j), shape (n, 2), got {nodes.shape}.")
     outside = ((nodes < 0) | (nodes >= (nx, ny))).any(axis=1)
     if outside.any():
         row = int(np.argmax(outside))
-        raise ValueError(
+        raise UserValueError(
             f"node {row}, {tuple(nodes[row].tolist())}, lies outside the domain: nodes are counted "
             f"from (0, 0) to ({nx - 1}, {ny - 1}) on {nx - 1} x {ny - 1} cells."
         )

@@ -9,6 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from traceclass.errors import UserValueError
 from traceclass.likelihoods.base import checked_points
 from traceclass.module import Module
 from traceclass.validation import require_finite, require_positive, require_shape
@@ -30,7 +31,7 @@ class GaussianRegression(Module):
         self.points = checked_points(x, "x")
         observations = jnp.asarray(y, dtype=float)
         if observations.shape != self.points.shape[:1]:
-            raise ValueError(
+            raise UserValueError(
                 f"y must hold one number for each of the {self.points.shape[0]} rows of x, got "
                 f"shape {observations.shape}."
             )

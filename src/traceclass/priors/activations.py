@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from traceclass.errors import UserTypeError, UserValueError
+
 Activation = Callable[[Array], Array]
 
 
@@ -52,13 +54,13 @@ def activation_named(activation: str | Activation) -> Activation:
     """
     if isinstance(activation, str):
         if activation not in ACTIVATIONS:
-            raise ValueError(
+            raise UserValueError(
                 f"unknown activation {activation!r}. Use one of {', '.join(ACTIVATIONS)}, or pass "
                 "a callable with zeta(0) = 0 and Lipschitz constant at most 1."
             )
         return ACTIVATIONS[activation]
     if not callable(activation):
-        raise TypeError(
+        raise UserTypeError(
             f"activation must be a name or a callable, got {activation!r} "
             f"({type(activation).__name__})."
         )
@@ -70,23 +72,25 @@ def _check_assumption(activation: Activation) -> None:
     name = getattr(activation, "__name__", repr(activation))
     values = np.asarray(activation(jnp.asarray(_GRID, dtype=float)), dtype=np.float64)
     if values.shape != _GRID.shape:
-        raise ValueError(
+        raise UserValueError(
             f"activation {name} must act on each entry: it maps shape {_GRID.shape} to "
             f"{values.shape}."
         )
     if not np.isfinite(values).all():
         bad = _GRID[~np.isfinite(values)][0]
-        raise ValueError(f"activation {name} is not finite at {bad:g}; it must be for every input.")
+        raise UserValueError(
+            f"activation {name} is not finite at {bad:g}; it must be for every input."
+        )
     at_zero = float(activation(jnp.zeros((1,)))[0])
     if abs(at_zero) > _ZERO_TOLERANCE:
-        raise ValueError(
+        raise UserValueError(
             f"activation {name} must be zero at zero, got {at_zero:g}. Otherwise the tail nodes of "
             "an infinitely wide layer do not fade. Subtract that constant."
         )
     where, slopes = _slopes(activation, values)
     steepest = int(np.argmax(slopes))
     if slopes[steepest] > 1 + _SLOPE_TOLERANCE:
-        raise ValueError(
+        raise UserValueError(
             f"activation {name} must have Lipschitz constant at most 1, got slope "
             f"{slopes[steepest]:.4g} near x = {where[steepest]:.3g}. The variance bounds of the "
             "prior assume it. Divide the activation by that constant."

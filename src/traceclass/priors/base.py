@@ -17,6 +17,7 @@ from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
+from traceclass.errors import UserValueError
 from traceclass.module import Module
 from traceclass.priors.inputs import Inputs, ScaleToBox
 from traceclass.validation import require_finite, require_shape
@@ -65,7 +66,7 @@ class Prior(Module):
     ) -> Callable[[Array], Array]:
         """The map that `at` made, with the standard deviations of these hyperparameters."""
         if hyperparameters:
-            raise ValueError(
+            raise UserValueError(
                 f"{type(self).__name__} has no hyperparameters to change, got "
                 f"{', '.join(hyperparameters)}."
             )
@@ -135,7 +136,7 @@ class Prior(Module):
     def _places_in(self, finer: Prior) -> np.ndarray:
         """Where this prior's coordinates stand in `finer`: the leading corner of each block."""
         if not self._is_refined_by(finer):
-            raise ValueError(
+            raise UserValueError(
                 f"{finer} is not a refinement of {self}. Make it with refine(), so that all but "
                 "the sizes stay the same."
             )
@@ -167,7 +168,7 @@ class Prior(Module):
         """
         array = jnp.asarray(points, dtype=float)
         if array.ndim != 2 or array.shape[1] != self.num_inputs:
-            raise ValueError(
+            raise UserValueError(
                 f"{type(self).__name__} was made for num_inputs={self.num_inputs}, so points must "
                 f"have shape (n, {self.num_inputs}); got {array.shape}."
             )

@@ -12,6 +12,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 from scipy.special import zeta
 
+from traceclass.errors import UserValueError
 from traceclass.module import Module
 from traceclass.priors.base import ITS_OWN, Hyperparameters, Prior
 from traceclass.priors.inputs import Inputs
@@ -107,15 +108,15 @@ class FourierSeries(Prior):
             max_frequency, "max_frequency", "A series needs at least its first frequency."
         )
         if not (math.isfinite(alpha) and alpha > 1):
-            raise ValueError(
+            raise UserValueError(
                 f"FourierSeries needs alpha > 1, got {alpha}. At or below 1 the variances k^-alpha "
                 "are not summable, so the prior is not trace-class. Use e.g. alpha=2."
             )
         self.alpha = float(alpha)
         if interaction not in (1, 2, FULL):
-            raise ValueError(f'interaction must be 1, 2 or "full", got {interaction!r}.')
+            raise UserValueError(f'interaction must be 1, 2 or "full", got {interaction!r}.')
         if isinstance(interaction, int) and interaction > self.num_inputs:
-            raise ValueError(
+            raise UserValueError(
                 f"interaction={interaction} needs at least {interaction} inputs, got num_inputs="
                 f"{num_inputs}: there are no pairs of inputs. Use interaction=1."
             )
@@ -160,7 +161,7 @@ class FourierSeries(Prior):
     def refine(self, *, max_frequency: int) -> FourierSeries:
         """The same prior with more frequencies."""
         if max_frequency < self.max_frequency:
-            raise ValueError(
+            raise UserValueError(
                 f"refine needs max_frequency >= {self.max_frequency}, got {max_frequency}. A prior "
                 "is refined by adding frequencies; use restrict to take them away."
             )
@@ -185,7 +186,7 @@ class FourierSeries(Prior):
         """The position of coefficients xi, block by block."""
         shapes = tuple(np.shape(piece) for piece in theta)
         if shapes != self.blocks():
-            raise ValueError(f"theta must have blocks of shapes {self.blocks()}, got {shapes}.")
+            raise UserValueError(f"theta must have blocks of shapes {self.blocks()}, got {shapes}.")
         return jnp.concatenate(
             [jnp.ravel(piece / self._deviations(np.ndim(piece))) for piece in theta]
         )
@@ -265,6 +266,6 @@ def _lattice_sum(order: int, alpha: float, largest: int | None = None) -> float:
     if order == 2:
         s = alpha / 2
         return float(zeta(s)) * dirichlet_beta(s) - float(zeta(2 * s))
-    raise ValueError(
+    raise UserValueError(
         f"no closed form is known for the trace of a full tensor product in {order} dimensions."
     )

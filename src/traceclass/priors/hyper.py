@@ -11,6 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from traceclass.errors import UserTypeError, UserValueError
 from traceclass.module import Module
 from traceclass.priors.base import Hyperparameters, Prior
 from traceclass.priors.hyperpriors import Hyperprior, OwnHyperprior
@@ -88,7 +89,7 @@ class Hyper(Prior):
         df: float | None = None,
     ):
         if not isinstance(prior, Prior) or isinstance(prior, Hyper):
-            raise TypeError(
+            raise UserTypeError(
                 f"Hyper needs a prior with numbers of its own, got {type(prior).__name__}. Give "
                 "all hyperpriors in one Hyper."
             )
@@ -104,7 +105,7 @@ class Hyper(Prior):
         self.prior = prior
         self.tails = tails_named(tails, df)
         if not given and self.tails is None:
-            raise ValueError(
+            raise UserValueError(
                 f"Hyper was given nothing to infer. {type(prior).__name__} has {_known(prior)}; "
                 'or give tails="student" or "laplace".'
             )
@@ -131,7 +132,7 @@ class Hyper(Prior):
     ) -> Float[Array, " position"]:
         """The position at which the hyperparameters have these values, and the inner prior's z."""
         if set(hyperparameters) != set(self.names):
-            raise ValueError(
+            raise UserValueError(
                 f"position needs a value for each of {', '.join(self.names) or 'no names'}, got "
                 f"{', '.join(hyperparameters) or 'none'}."
             )
@@ -239,13 +240,13 @@ def _known(prior: Prior) -> str:
 def _entry(prior: Prior, name: str, given: Any) -> Entry:
     """A hyperparameter as `Hyper` keeps it, checked against what the prior has and allows."""
     if name not in (*prior.hyperparameter_names, NOISE):
-        raise ValueError(
+        raise UserValueError(
             f"{type(prior).__name__} has no {name} to infer. It has {_known(prior)}, and tails."
         )
     if isinstance(given, Sequence) and name in _PER_LAYER:
         return _a_layer_each(prior, name, given)
     if not callable(given):
-        raise TypeError(
+        raise UserTypeError(
             f"{name} needs a hyperprior, e.g. LogNormal(median=..., sigma=...), got {given!r}. To "
             f"fix it, leave it out here and set it in the "
             f"{'likelihood' if name == NOISE else 'prior'} itself."
@@ -256,7 +257,7 @@ def _entry(prior: Prior, name: str, given: Any) -> Entry:
 def _a_layer_each(prior: Any, name: str, given: Sequence[Any]) -> Entry:
     num_layers = len(getattr(prior, name))
     if len(given) != num_layers:
-        raise ValueError(
+        raise UserValueError(
             f"{name} needs one hyperprior, or one hyperprior or number for each of the "
             f"{num_layers} layers (hidden layers and output), got {len(given)}."
         )
@@ -265,7 +266,7 @@ def _a_layer_each(prior: Any, name: str, given: Sequence[Any]) -> Entry:
         for i, law in enumerate(given)
     )
     if not any(isinstance(entry, Hyperprior) for entry in entries):
-        raise TypeError(
+        raise UserTypeError(
             f"{name} holds numbers only, {list(given)}, so there is nothing to infer. To fix them, "
             "leave it out here and set them in the prior itself."
         )
@@ -275,7 +276,7 @@ def _a_layer_each(prior: Any, name: str, given: Sequence[Any]) -> Entry:
 def _number(value: Any, name: str) -> float:
     is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
     if not (is_number and 0 < float(value) < np.inf):
-        raise ValueError(f"{name} must be a hyperprior or a positive number, got {value!r}.")
+        raise UserValueError(f"{name} must be a hyperprior or a positive number, got {value!r}.")
     return float(value)
 
 
@@ -286,13 +287,13 @@ def _law(prior: Prior, name: str, given: Any) -> Hyperprior:
     # A law of ours comes near the ends of its support and never there; a function may.
     is_too_low = low <= 1 if isinstance(law, OwnHyperprior) else low < 1
     if name in _SUMMABLE and is_too_low:
-        raise ValueError(
+        raise UserValueError(
             f"{type(prior).__name__} needs {name} > 1, got a hyperprior with values down to "
             f"{low:g}. At or below 1 the variances are not summable, so the prior is not "
             "trace-class. Use ShiftedLogNormal(low=1, median=1.5, sigma=0.5), or Uniform from 1."
         )
     if low < 0:
-        raise ValueError(
+        raise UserValueError(
             f"{name} must be positive, got a hyperprior with values down to {low:g}. Use "
             "LogNormal(median=..., sigma=...), or Uniform from 0."
         )

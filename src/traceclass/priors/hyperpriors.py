@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from traceclass.errors import UserTypeError, UserValueError
 from traceclass.module import Module
 from traceclass.validation import require_positive
 
@@ -87,7 +88,7 @@ class ShiftedLogNormal(Hyperprior):
         self.low = _finite(low, "low")
         self.median = _finite(median, "median")
         if self.median <= self.low:
-            raise ValueError(
+            raise UserValueError(
                 f"ShiftedLogNormal needs low < median, got low={low}, median={median}: all of its "
                 "values lie above low."
             )
@@ -119,7 +120,7 @@ class Uniform(Hyperprior):
     def __init__(self, *, low: float, high: float):
         self.low, self.high = _finite(low, "low"), _finite(high, "high")
         if self.high <= self.low:
-            raise ValueError(f"Uniform needs low < high, got low={low}, high={high}.")
+            raise UserValueError(f"Uniform needs low < high, got low={low}, high={high}.")
 
     def __call__(self, h: Float[Array, ""]) -> Float[Array, ""]:
         return self.low + (self.high - self.low) * jax.scipy.special.ndtr(jnp.asarray(h, float))
@@ -144,14 +145,14 @@ class OwnHyperprior(Hyperprior):
         name = getattr(function, "__name__", type(function).__name__)
         shape = jax.eval_shape(function, jnp.zeros(())).shape
         if shape != ():
-            raise ValueError(
+            raise UserValueError(
                 f"the hyperprior {name} must map a number h to a number, got shape {shape}."
             )
         values = np.asarray(jax.vmap(function)(jnp.asarray(_GRID, dtype=float)), dtype=np.float64)
         wrong = ~(np.isfinite(values) & (values > 0))
         if wrong.any():
             i = int(np.argmax(wrong))
-            raise ValueError(
+            raise UserValueError(
                 f"the hyperprior {name} must be positive and finite for h in [-9, 9], got "
                 f"{values[i]:g} at h = {_GRID[i]:g}. Use e.g. jnp.exp of it."
             )
@@ -166,7 +167,7 @@ class OwnHyperprior(Hyperprior):
         return self.low, self.high
 
     def coordinate(self, value: Any) -> Float[Array, ""]:
-        raise ValueError(
+        raise UserValueError(
             f"the coordinate of {value} is not known: the hyperprior is a function of yours, and "
             "only LogNormal, ShiftedLogNormal and Uniform know their inverse. Set h itself."
         )
@@ -174,9 +175,9 @@ class OwnHyperprior(Hyperprior):
 
 def _finite(value: float, name: str) -> float:
     if isinstance(value, (bool, str)) or np.ndim(value) != 0:
-        raise TypeError(f"{name} must be a number, got {value!r} ({type(value).__name__}).")
+        raise UserTypeError(f"{name} must be a number, got {value!r} ({type(value).__name__}).")
     if not math.isfinite(value):
-        raise ValueError(f"{name} must be finite, got {value}.")
+        raise UserValueError(f"{name} must be finite, got {value}.")
     return float(value)
 
 
@@ -187,7 +188,7 @@ def _checked_sigma(sigma: float, scale: float) -> float:
     room = min(math.log(limits.max) - math.log(scale), math.log(scale) - math.log(limits.tiny))
     largest = room / LARGEST_H
     if sigma > largest:
-        raise ValueError(
+        raise UserValueError(
             f"sigma must be at most {largest:.3g} here, got {sigma}: nine deviations out the value "
             "would leave single precision. A sigma of 1 already spans a factor of 50 within two "
             "deviations."

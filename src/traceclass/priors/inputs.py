@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from traceclass.errors import UserValueError
 from traceclass.module import Module
 
 Inputs = Callable[[Array], Array]
@@ -42,7 +43,7 @@ class ScaleToBox(Module):
     def to_unit_cube(self, points: Float[Array, "points dim"]) -> Float[Array, "points dim"]:
         """(x - low) / (high - low), the scaling that a series prior reads; without features."""
         if points.shape[-1] != len(self.low):
-            raise ValueError(
+            raise UserValueError(
                 f"scale_to_box was given a box in {len(self.low)} dimensions, but the points have "
                 f"{points.shape[-1]}."
             )
@@ -66,14 +67,14 @@ def scale_to_box(
     low_array = np.atleast_1d(np.asarray(low, dtype=np.float64))
     high_array = np.atleast_1d(np.asarray(high, dtype=np.float64))
     if low_array.ndim != 1 or low_array.shape != high_array.shape:
-        raise ValueError(
+        raise UserValueError(
             f"scale_to_box needs two corners of one length, got shapes {low_array.shape} and "
             f"{high_array.shape}."
         )
     wrong = ~(np.isfinite(low_array) & np.isfinite(high_array) & (low_array < high_array))
     if wrong.any():
         i = int(np.argmax(wrong))
-        raise ValueError(
+        raise UserValueError(
             f"scale_to_box needs low < high, both finite, got [{low_array[i]}, {high_array[i]}] in "
             f"dimension {i}. An empty side cannot be scaled to [-1, 1]."
         )

@@ -15,6 +15,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 from scipy.special import zeta
 
+from traceclass.errors import UserValueError
 from traceclass.module import Module
 from traceclass.priors.activations import Activation, activation_named
 from traceclass.priors.base import ITS_OWN, Hyperparameters, Prior
@@ -108,7 +109,7 @@ class NetworkPrior(Prior):
         if len(wider) != len(self.widths) or any(
             new < old for new, old in zip(wider, self.widths, strict=True)
         ):
-            raise ValueError(
+            raise UserValueError(
                 f"refine needs one width a hidden layer, none below the present {self.widths}; got "
                 f"{wider}. A prior is refined by adding nodes; use restrict to take them away."
             )
@@ -134,7 +135,7 @@ class NetworkPrior(Prior):
         depth = len(self.widths)
         widths = [width] * depth if isinstance(width, int) else list(width)
         if len(widths) != depth:
-            raise ValueError(f"tail_variance needs one width, or {depth}, got {len(widths)}.")
+            raise UserValueError(f"tail_variance needs one width, or {depth}, got {len(widths)}.")
         if self.alpha <= 1:
             return math.inf
         tails = [float(zeta(self.alpha, n + 1)) for n in widths]
@@ -169,7 +170,7 @@ class NetworkPrior(Prior):
         sizes = self._layer_sizes()
         got = [(np.shape(w), np.shape(b)) for w, b in theta]
         if got != [((out, into), (out,)) for into, out in sizes]:
-            raise ValueError(
+            raise UserValueError(
                 f"theta must hold one (weights, biases) pair a layer, of shapes "
                 f"{[((out, into), (out,)) for into, out in sizes]}; got {got}."
             )
@@ -261,7 +262,7 @@ class TraceClassNetwork(NetworkPrior):
         inputs: Inputs | None = None,
     ):
         if not (isinstance(alpha, (int, float, np.number)) and math.isfinite(alpha) and alpha > 1):
-            raise ValueError(
+            raise UserValueError(
                 f"TraceClassNetwork needs alpha > 1, got {alpha}. At or below 1 the variances are "
                 "not summable, so the prior is not trace-class. Use e.g. alpha=1.5, or IidNetwork."
             )
@@ -332,7 +333,7 @@ def _sizes(
     """Checked (num_inputs, number of features after `inputs`, widths)."""
     num_inputs = require_count(num_inputs, "num_inputs", "A function needs an argument.")
     if np.ndim(widths) != 1 or len(widths) == 0:
-        raise ValueError(
+        raise UserValueError(
             f"widths must list at least one hidden layer, got {widths!r}. Use e.g. widths=(10, 10)."
         )
     why = "A hidden layer needs nodes."
@@ -342,7 +343,7 @@ def _sizes(
     probe = jax.ShapeDtypeStruct((3, num_inputs), jnp.zeros(()).dtype)
     shape = jax.eval_shape(inputs, probe).shape
     if len(shape) != 2 or shape[0] != 3:
-        raise ValueError(
+        raise UserValueError(
             f"inputs must map points (n, {num_inputs}) to features (n, k); it maps (3, "
             f"{num_inputs}) to {shape}."
         )

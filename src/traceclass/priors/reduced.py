@@ -24,6 +24,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 from threadpoolctl import threadpool_limits
 
+from traceclass.errors import UserTypeError
 from traceclass.priors.base import Prior
 from traceclass.priors.fourier import AnovaAtPoints, FourierSeries
 from traceclass.priors.inputs import Inputs
@@ -57,7 +58,7 @@ class Reduced(Prior):
 
     def __init__(self, prior: Prior, points: ArrayLike):
         if not isinstance(prior, FourierSeries | CosineSeries | Series):
-            raise TypeError(
+            raise UserTypeError(
                 f"Reduced needs a prior whose functions are linear in z, got "
                 f"{type(prior).__name__}. Use FourierSeries, CosineSeries or Series."
             )

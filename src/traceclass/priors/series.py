@@ -14,6 +14,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 from scipy.special import zeta
 
+from traceclass.errors import UserValueError
 from traceclass.module import Module
 from traceclass.priors.base import ITS_OWN, Hyperparameters, Prior
 from traceclass.priors.inputs import Inputs, ScaleToBox
@@ -70,13 +71,13 @@ class Series(Prior):
     ):
         variances = np.asarray(eigenvalues, dtype=np.float64)
         if variances.ndim != 1 or variances.size == 0:
-            raise ValueError(
+            raise UserValueError(
                 f"eigenvalues must list one variance a basis function, got shape {variances.shape}."
             )
         require_finite(variances, "eigenvalues")
         if (variances <= 0).any():
             k = int(np.argmax(variances <= 0))
-            raise ValueError(
+            raise UserValueError(
                 f"eigenvalues must be positive, got {variances[k]} at index {k}. Leave out basis "
                 "functions that have no variance."
             )
@@ -90,7 +91,7 @@ class Series(Prior):
         probe = jax.ShapeDtypeStruct((3, self.num_inputs), jnp.zeros(()).dtype)
         shape = jax.eval_shape(lambda x: self.basis(_inputs(self.inputs, x)), probe).shape
         if shape != (3, len(self.eigenvalues)):
-            raise ValueError(
+            raise UserValueError(
                 f"basis must map points (n, {self.num_inputs}) to (n, {len(self.eigenvalues)}), "
                 f"one column an eigenvalue; it maps (3, {self.num_inputs}) to {shape}."
             )
@@ -114,7 +115,7 @@ class Series(Prior):
         """A longer series; its first basis functions and eigenvalues must be the present ones."""
         longer = Series(basis, eigenvalues, num_inputs=self.num_inputs, inputs=self.inputs)
         if not self._is_refined_by(longer):
-            raise ValueError(
+            raise UserValueError(
                 f"refine needs the present {len(self.eigenvalues)} eigenvalues first and more "
                 f"after them, got {len(longer.eigenvalues)} that begin otherwise or are fewer."
             )
@@ -172,7 +173,7 @@ class CosineSeries(Prior):
         require_memory(self.num_modes**2, f"CosineSeries with num_modes={num_modes}")
         self.exponent = require_positive(exponent, "exponent", "It makes the variances fall.")
         if self.exponent <= 1:
-            raise ValueError(
+            raise UserValueError(
                 f"CosineSeries needs exponent > 1, got {exponent}. At or below 1 the variances are "
                 "not summable in two dimensions, so the prior is not trace-class. Use e.g. 1.1."
             )
@@ -192,7 +193,7 @@ class CosineSeries(Prior):
     def refine(self, *, num_modes: int) -> CosineSeries:
         """The same prior with more modes a side."""
         if num_modes < self.num_modes:
-            raise ValueError(
+            raise UserValueError(
                 f"refine needs num_modes >= {self.num_modes}, got {num_modes}. A prior is refined "
                 "by adding modes; use restrict to take them away."
             )

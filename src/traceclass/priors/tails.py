@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from numpy.polynomial import chebyshev
 from scipy.special import ndtr, stdtrit
 
+from traceclass.errors import UserTypeError, UserValueError
 from traceclass.module import Module
 
 # The Student quantile is fitted on |z| <= 12, beyond which a normal draw falls with probability
@@ -65,9 +66,9 @@ class StudentTails(Tails):
 
     def __init__(self, *, df: float):
         if isinstance(df, (bool, str)) or np.ndim(df) != 0:
-            raise TypeError(f"df must be a number, got {df!r} ({type(df).__name__}).")
+            raise UserTypeError(f"df must be a number, got {df!r} ({type(df).__name__}).")
         if not (math.isfinite(df) and df > 2):
-            raise ValueError(
+            raise UserValueError(
                 f'tails="student" needs df > 2, got {df}. At or below 2 the law has no variance, '
                 "so it cannot be scaled to that of the prior. Use e.g. df=4."
             )
@@ -88,15 +89,15 @@ def tails_named(tails: str | None, df: float | None) -> Tails | None:
     """The tails of that name; None leaves the prior Gaussian."""
     if tails == "student":
         if df is None:
-            raise ValueError('tails="student" needs df, its degrees of freedom: e.g. df=4.')
+            raise UserValueError('tails="student" needs df, its degrees of freedom: e.g. df=4.')
         return StudentTails(df=df)
     if df is not None:
-        raise ValueError(f'df={df} belongs to tails="student", got tails={tails!r}.')
+        raise UserValueError(f'df={df} belongs to tails="student", got tails={tails!r}.')
     if tails is None:
         return None
     if tails == "laplace":
         return LaplaceTails()
-    raise ValueError(f'unknown tails {tails!r}. Use "student" (with df), "laplace" or None.')
+    raise UserValueError(f'unknown tails {tails!r}. Use "student" (with df), "laplace" or None.')
 
 
 def _compact(square: Any) -> Any:

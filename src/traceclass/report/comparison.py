@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from traceclass.errors import UserValueError
 from traceclass.report.figures import BLUE, figure
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def draw_comparison(comparison: Comparison, path: Path) -> None:
         if any(np.isfinite(getattr(model, score).value) for model in models)
     ]
     if not known:
-        raise ValueError("there is nothing to draw: no score of any model is known.")
+        raise UserValueError("there is nothing to draw: no score of any model is known.")
     rows = np.arange(len(models))[::-1]
     with figure(path, 2.0 + 2.2 * len(known), 0.9 + 0.28 * len(models)) as canvas:
         axes = np.atleast_1d(canvas.subplots(1, len(known), sharey=True))

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array
 from scipy.special import logsumexp
 
+from traceclass.errors import UserTypeError, UserValueError
 from traceclass.likelihoods.base import gives_each
 from traceclass.posterior import Posterior
 from traceclass.sampling.diagnostics import LARGEST_REJECTION
@@ -130,7 +131,7 @@ def compare(runs: Mapping[str, Run], *, held_out: Any = None) -> Comparison:
     predicts after.
     """
     if not runs:
-        raise ValueError("compare needs at least one run, got none.")
+        raise UserValueError("compare needs at least one run, got none.")
     models = [_model(name, run, _held_out_of(held_out, name)) for name, run in runs.items()]
     for score in ("log_evidence", "held_out", "elpd_loo"):
         values = [getattr(model, score).value for model in models]
@@ -144,7 +145,7 @@ def _held_out_of(held_out: Any, name: str) -> Any:
     if not isinstance(held_out, Mapping):
         return held_out
     if name not in held_out:
-        raise ValueError(
+        raise UserValueError(
             f"held_out has no data for {name!r}; it has {', '.join(map(repr, held_out))}."
         )
     return held_out[name]
@@ -182,7 +183,7 @@ def _model(name: str, run: Run, held_out: Any) -> Model:
 
 def _predicted(posterior: Posterior, held_out: Any, positions: Array) -> Score:
     if not gives_each(held_out):
-        raise TypeError(
+        raise UserTypeError(
             "held_out must be a likelihood with log_prob_each(values), such as "
             f"tc.GaussianRegression(x_test, y_test, noise=...); got {type(held_out).__name__}."
         )

@@ -7,6 +7,7 @@ import os
 import jax
 import numpy as np
 
+from traceclass.errors import UserRuntimeError
 from traceclass.validation import require_count
 
 
@@ -27,7 +28,7 @@ def use_cpu_devices(count: int | None = None) -> int:
     except RuntimeError as error:
         if len(jax.devices()) == count:
             return count
-        raise RuntimeError(
+        raise UserRuntimeError(
             f"use_cpu_devices({count}) came too late: JAX has already started with "
             f"{len(jax.devices())} device(s). Call it right after importing traceclass (importing "
             "blackjax starts JAX: do that later)."

@@ -25,6 +25,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from traceclass.errors import UserError
+
 FORMAT = 1
 _MAGIC = b"trcclass"
 _PREFIX = len(_MAGIC) + 8 + 32
@@ -39,7 +41,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 TEMPORARY = ".new-"
 
 
-class StoreError(Exception):
+class StoreError(UserError):
     """A run store that cannot be used as asked, said in one sentence."""
 
 

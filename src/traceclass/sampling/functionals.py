@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from traceclass.errors import UserTypeError, UserValueError
 from traceclass.posterior import Posterior
 from traceclass.validation import physical_memory
 
@@ -30,13 +31,17 @@ def check_functionals(
     shapes = {}
     for name, functional in functionals.items():
         if name in ("position", "log_likelihood", "chain", "draw"):
-            raise ValueError(f"the name {name!r} is kept for the run itself; choose another one.")
+            raise UserValueError(
+                f"the name {name!r} is kept for the run itself; choose another one."
+            )
         if not name or "/" in name:
-            raise ValueError(f"the name {name!r} of a functional must not be empty or hold a '/'.")
+            raise UserValueError(
+                f"the name {name!r} of a functional must not be empty or hold a '/'."
+            )
         # Wrapped, because JAX compares what it traces and modules that hold arrays cannot be.
         shape = jax.eval_shape(lambda z, functional=functional: functional(z), position)
         if not isinstance(shape, jax.ShapeDtypeStruct):
-            raise TypeError(f"the functional {name!r} must return one array, got {shape!r}.")
+            raise UserTypeError(f"the functional {name!r} must return one array, got {shape!r}.")
         shapes[name] = shape
     return shapes
 
@@ -83,7 +88,7 @@ def check_memory(num_bytes: int, store_positions: bool) -> None:
     if num_bytes > limit:
         advice = "store_positions=False, fewer samples or smaller functionals"
         kept = "positions and functionals" if store_positions else "functionals"
-        raise ValueError(
+        raise UserValueError(
             f"the draws would take {num_bytes / 2**30:.1f} GiB ({kept}), more than half of this "
             f"machine's memory ({2 * limit / 2**30:.1f} GiB). Use {advice}."
         )

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from traceclass.errors import UserValueError
 from traceclass.posterior import Posterior
 from traceclass.priors.base import Prior
 from traceclass.sampling.chunk import TEMPERING, Tally
@@ -227,7 +228,7 @@ class Run:
         """All stored positions, chain after chain, as (chains * draws, z)."""
         positions = self.positions
         if positions is None:
-            raise ValueError(
+            raise UserValueError(
                 "this run kept no positions, so it cannot be evaluated at new points. Sample with "
                 "store_positions=True, or pass the points as record= or moments=."
             )
@@ -235,7 +236,7 @@ class Run:
 
     def _prior(self) -> Prior:
         if self.posterior is None:
-            raise ValueError(
+            raise UserValueError(
                 "a stored run does not hold the prior, which is code; pass it to "
                 "open_run(path, posterior=...)."
             )

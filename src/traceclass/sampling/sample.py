@@ -10,6 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from traceclass.errors import UserValueError
 from traceclass.kernels.base import Kernel, KernelFactory, as_kernel
 from traceclass.kernels.tempered import Tempered
 from traceclass.posterior import Posterior
@@ -98,12 +99,12 @@ def sample(
     _check_steps(num_warmup + num_samples * thin)
     seed = require_count(seed, "seed", "Seeds are counted from 0.", 0)
     if seed >= 2**32:
-        raise ValueError(f"seed must be below 2**32, got {seed}: JAX would wrap it around.")
+        raise UserValueError(f"seed must be below 2**32, got {seed}: JAX would wrap it around.")
     if chunk_size is not None:
         chunk_size = require_count(chunk_size, "chunk_size", "A chunk holds draws.")
     group_size = _checked_group_size(group_size, num_chains)
     if (resume or force) and store is None:
-        raise ValueError("resume and force go on with a stored run: pass store= too.")
+        raise UserValueError("resume and force go on with a stored run: pass store= too.")
     record, moments = record or {}, moments or {}
     position_every = _position_every(store_positions)
     moment_shapes = check_functionals(posterior, moments).values()
@@ -194,7 +195,7 @@ def _checked_group_size(group_size: int | None, num_chains: int) -> int:
         return default_group_size(num_chains)
     group_size = require_count(group_size, "group_size", "It is a number of chains.")
     if num_chains % group_size:
-        raise ValueError(
+        raise UserValueError(
             f"group_size must divide num_chains ({num_chains}), got {group_size}: chains are "
             "computed in groups of the same size."
         )
@@ -215,12 +216,12 @@ def _check_until(
 ) -> None:
     unknown = [name for name in until.of if name not in (*record, "log_likelihood")]
     if unknown:
-        raise ValueError(
+        raise UserValueError(
             f"until looks at {unknown[0]!r}, which is not recorded; there is "
             f"{', '.join((*record, 'log_likelihood'))}."
         )
     if until.max_samples < num_samples:
-        raise ValueError(
+        raise UserValueError(
             f"max_samples ({until.max_samples}) must not be below num_samples ({num_samples}), "
             "the fewest draws."
         )
@@ -234,7 +235,7 @@ def _checked_positions(positions: Any, posterior: Posterior, num_chains: int) ->
     positions = jnp.asarray(positions, dtype=float)
     shape = (num_chains, posterior.prior.num_coordinates)
     if positions.shape != shape:
-        raise ValueError(
+        raise UserValueError(
             f"initial_positions must have shape (num_chains, num_coordinates) = {shape}, "
             f"got {positions.shape}."
         )
@@ -243,7 +244,7 @@ def _checked_positions(positions: Any, posterior: Posterior, num_chains: int) ->
 
 def _check_steps(num_steps: int) -> None:
     if num_steps >= 2**32:
-        raise ValueError(
+        raise UserValueError(
             f"a chain of {num_steps:,} steps is too long: the global step, from which every key "
             "comes, must stay below 2**32. Thin less or keep fewer draws."
         )
@@ -252,7 +253,7 @@ def _check_steps(num_steps: int) -> None:
 def _is_adapted(kernel: Kernel, step_size: Any, num_warmup: int) -> bool:
     """Whether step sizes are to be found; fixed ones are checked by the kernel."""
     if isinstance(kernel, Tempered) and kernel.schedule is None and num_warmup < MIN_WARMUP:
-        raise ValueError(
+        raise UserValueError(
             f"tempered needs num_warmup >= {MIN_WARMUP}, got {num_warmup}: the schedule is found "
             "in warm-up. Use e.g. num_warmup=2000, or tc.tempered(..., schedule=(1, ..., 0))."
         )
@@ -260,15 +261,15 @@ def _is_adapted(kernel: Kernel, step_size: Any, num_warmup: int) -> bool:
         kernel.check_step_size(step_size)
         return False
     if step_size != "adapt":
-        raise ValueError(f'step_size must be a number or "adapt", got {step_size!r}.')
+        raise UserValueError(f'step_size must be a number or "adapt", got {step_size!r}.')
     rules = [move.rule for move in kernel.moves if move.rule is not None]
     if any(rule.target is None for rule in rules):
-        raise ValueError(
+        raise UserValueError(
             'step_size="adapt" needs a kernel of traceclass, which knows its target '
             "acceptance rate; pass a number for other kernels."
         )
     if rules and num_warmup < MIN_WARMUP:
-        raise ValueError(
+        raise UserValueError(
             f'step_size="adapt" needs num_warmup >= {MIN_WARMUP}, got {num_warmup}: the step '
             "size is found in warm-up. Use e.g. num_warmup=2000, or pass a number."
         )

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from traceclass.errors import UserValueError
 from traceclass.kernels.base import Kernel, Tuning
 from traceclass.posterior import Posterior
 from traceclass.sampling.adaptation import MIN_WARMUP, Annealing
@@ -379,7 +380,7 @@ def _check_start(levels: np.ndarray, finite: np.ndarray, *, given: bool) -> None
         what = f"the log-likelihood is {levels[first]}"
         if np.isfinite(levels[first]):
             what = "the gradient of the log-likelihood is not finite"
-        raise ValueError(
+        raise UserValueError(
             f"chain {first} cannot start: {what} at {where}. "
             "Check the data and the likelihood, or pass initial_positions= where it is finite."
         )

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from traceclass.errors import UserTypeError, UserValueError
 from traceclass.kernels.base import Kernel, KernelFactory, as_kernel
 from traceclass.kernels.smc import smc_kernel
 from traceclass.posterior import Posterior
@@ -52,7 +53,7 @@ def smc_evidence(
     """
     kernel = as_kernel(kernel)
     if kernel.tuned_by is None or kernel.tuned_by.target is None:
-        raise TypeError(
+        raise UserTypeError(
             f"smc_evidence needs one of traceclass's kernels with a step size, such as tc.pcn or "
             f"tc.hmc, got {kernel.name}: the step size follows the acceptance rate."
         )
@@ -60,7 +61,7 @@ def smc_evidence(
     num_repeats = require_count(num_repeats, "num_repeats", "The error is their spread.", 2)
     num_moves = require_count(num_moves, "num_moves", "Particles have to part.")
     if not 0 < target_ess < 1:
-        raise ValueError(f"target_ess must lie in (0, 1), got {target_ess}: it is a share.")
+        raise UserValueError(f"target_ess must lie in (0, 1), got {target_ess}: it is a share.")
     keys = jax.random.split(jax.random.key(seed), num_repeats)
     settings = (num_particles, num_moves, float(target_ess))
     each, temperatures, sizes = (
@@ -68,7 +69,7 @@ def smc_evidence(
     )
     levels = each.astype(np.float64)
     if not np.isfinite(levels).all() or (temperatures >= _MOST_TEMPERATURES).any():
-        raise ValueError(
+        raise UserValueError(
             f"the particles did not reach the posterior (estimates {levels.tolist()} after "
             f"{temperatures.tolist()} temperatures): a share of the prior's draws makes the data "
             "impossible, or too few particles stay effective. Use tc.tempered, or another "

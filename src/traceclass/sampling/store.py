@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from traceclass.errors import UserValueError
 from traceclass.sampling.files import (
     TEMPORARY,
     DamagedFileError,
@@ -177,7 +178,7 @@ def check_room(path: Path, num_bytes: int) -> None:
     parent = next(p for p in (path, *path.absolute().parents) if p.exists())
     free = shutil.disk_usage(parent).free
     if num_bytes * _ROOM > free:
-        raise ValueError(
+        raise UserValueError(
             f"the draws would take {num_bytes / 2**30:.3g} GiB in {path}, and {free / 2**30:.3g} "
             "GiB are free. Keep fewer draws, or positions of every k-th only (store_positions=k), "
             "or none (store_positions=False)."

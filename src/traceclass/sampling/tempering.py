@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from traceclass.errors import UserValueError
 from traceclass.sampling.chunk import TEMPERING
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Tempering:
 def tempering_of(run: Run) -> Tempering:
     """What a run says about its tempering; a run without it is refused."""
     if not run.is_tempered:
-        raise ValueError(
+        raise UserValueError(
             f"this run was made by {', '.join(run.moves)} without tempering, so it knows the "
             "posterior alone and not its evidence. Sample with tc.tempered(kernel, "
             "num_temperatures=...)."

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from traceclass.errors import UserValueError
 from traceclass.validation import require_count, require_positive
 
 # Looks are this much further apart each time: a tenth more draws than needed at most, and the
@@ -35,11 +36,11 @@ class Until:
 
     def __post_init__(self):
         if self.ess is None and self.rhat is None:
-            raise ValueError("until needs ess or rhat: what the run should reach.")
+            raise UserValueError("until needs ess or rhat: what the run should reach.")
         if self.ess is not None:
             require_positive(self.ess, "ess", "It is an effective sample size.")
         if self.rhat is not None and not 1 < self.rhat < math.inf:
-            raise ValueError(
+            raise UserValueError(
                 f"rhat must be above 1, its value for perfect chains; got {self.rhat}."
             )
         require_count(self.max_samples, "max_samples", "It is a number of draws.")
