@@ -10,8 +10,8 @@ from cells import any_reference
 from linear import linear_gaussian
 
 import traceclass as tc
-from traceclass.kernels.base import GradientState, State
 from traceclass.kernels.reference import _InCoordinates
+from traceclass.kernels.states import GradientState, State
 from traceclass.laplace import _hessian
 
 

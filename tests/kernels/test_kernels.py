@@ -12,9 +12,10 @@ from linear import cosine_prior, linear_gaussian
 from scipy.stats import chisquare, norm
 
 import traceclass as tc
-from traceclass.kernels.base import GradientState, State, as_kernel, init_with_gradient
+from traceclass.kernels.base import as_kernel
 from traceclass.kernels.hmc import quarter_turn, trajectory
 from traceclass.kernels.nodes import node_table
+from traceclass.kernels.states import GradientState, State, init_with_gradient
 from traceclass.priors.series import BasisAtPoints
 
 POINT = np.zeros((1, 1))

@@ -13,14 +13,8 @@ from closed_form import closed_form_scores
 from linear import cosine_prior, linear_gaussian
 
 import traceclass as tc
-from traceclass.kernels.base import (
-    State,
-    StepSizeRule,
-    accept_or_reject,
-    kernel,
-    sampling_algorithm,
-    standard_normal,
-)
+from traceclass.kernels.base import StepSizeRule, kernel
+from traceclass.kernels.states import State, accept_or_reject, sampling_algorithm, standard_normal
 
 POINT = np.zeros((1, 1))
 

@@ -10,8 +10,8 @@ import pytest
 from linear import linear_gaussian
 
 import traceclass as tc
-from traceclass.kernels.base import GradientState, State
 from traceclass.kernels.replicas import TemperedState, swap
+from traceclass.kernels.states import GradientState, State
 from traceclass.kernels.tempered import kicks_of, largest_step_size
 
 

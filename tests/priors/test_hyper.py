@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import kstest, lognorm, norm, uniform
 
 import traceclass as tc
-from traceclass.kernels.base import GradientState
+from traceclass.kernels.states import GradientState
 from traceclass.priors.tails import StudentTails
 
 ALPHA = tc.ShiftedLogNormal(low=1.0, median=1.5, sigma=0.5)

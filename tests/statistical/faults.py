@@ -20,7 +20,7 @@ from cells import Cell
 from joint import Joint, half_space, priors
 
 import traceclass as tc
-from traceclass.kernels.base import GradientState, MetropolisInfo, State
+from traceclass.kernels.states import GradientState, MetropolisInfo, State
 from traceclass.module import Module
 
 

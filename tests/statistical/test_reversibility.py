@@ -10,11 +10,11 @@ from faults import faulty_trajectory, module, rho_without
 from joint import LIKELIHOODS, priors
 
 import traceclass as tc
-from traceclass.kernels.base import init_with_gradient
 from traceclass.kernels.hmc import trajectory
 from traceclass.kernels.mala import log_ratio as mala_log_ratio
 from traceclass.kernels.nodes import log_prior_ratio, node_table, swap
 from traceclass.kernels.pcnl import propose
+from traceclass.kernels.states import init_with_gradient
 
 TOLERANCE = 1e-10
 pytestmark = pytest.mark.usefixtures("x64")

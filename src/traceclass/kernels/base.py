@@ -1,4 +1,4 @@
-"""What kernels share: the factory type, states, the accept/reject step, and the noise."""
+"""What a kernel is to `tc.sample`: a factory of BlackJAX algorithms that knows how it is tuned."""
 
 from __future__ import annotations
 
@@ -7,54 +7,19 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, Key
 
 from traceclass.errors import UserTypeError, UserValueError
-
-StateT = TypeVar("StateT")
+from traceclass.kernels.reference import Reference, with_reference
+from traceclass.kernels.states import Target
 
 # (posterior, step_size) -> blackjax.base.SamplingAlgorithm, a pair of functions init and step
 KernelFactory = Callable[..., Any]
 # What warm-up finds for one move: its step size, and its number of kicks if it has them.
 Tuning = dict[str, Any]
-
-
-@runtime_checkable
-class Target(Protocol):
-    """What most kernels ask of a posterior: l(z), and its gradient in whitened coordinates."""
-
-    def log_likelihood(self, z: Any) -> Any: ...
-
-    def log_likelihood_and_gradient(self, z: Any) -> Any: ...
-
-
-class State(NamedTuple):
-    """A position z and its log-likelihood."""
-
-    position: Float[Array, " z"]
-    log_likelihood: Float[Array, ""]
-
-
-class GradientState(NamedTuple):
-    """A position z, its log-likelihood l and the gradient of l, in whitened coordinates."""
-
-    position: Float[Array, " z"]
-    log_likelihood: Float[Array, ""]
-    gradient: Float[Array, " z"]
-
-
-class MetropolisInfo(NamedTuple):
-    """What happened in one accept/reject step, under BlackJAX's names."""
-
-    acceptance_rate: Float[Array, "..."]
-    is_accepted: Bool[Array, "..."]
-    is_nonfinite: Bool[Array, "..."]
 
 
 class StepSizeRule(NamedTuple):
@@ -168,9 +133,6 @@ class Kernel:
         reference = tuned.pop("reference", None)
         if reference is None:
             return self.build(posterior, **tuned)
-        # Imported here, because it is made of what stands above.
-        from traceclass.kernels.reference import with_reference
-
         return with_reference(lambda target: self.build(target, **tuned), posterior, reference)
 
     def tuning(self, step_size: Any) -> tuple[Tuning, ...]:
@@ -196,9 +158,6 @@ class Kernel:
 
 
 def _check_reference(reference: Any) -> None:
-    # Imported here, because it is made of what stands above.
-    from traceclass.kernels.reference import Reference
-
     if not isinstance(reference, Reference):
         raise UserTypeError(
             f"reference must be a tc.Reference, as tc.laplace(posterior) makes it; got "
@@ -249,75 +208,3 @@ class _Foreign(Kernel):
 
     def assemble(self, posterior: Target, tuning: Sequence[Tuning]) -> Any:
         return self.build(posterior, tuning[0]["step_size"])
-
-
-def sampling_algorithm(init: Callable[..., Any], step: Callable[..., Any]) -> Any:
-    """BlackJAX's pair of an initial state and a step, `step(key, state) -> (state, info)`.
-
-    BlackJAX is imported here and not above: importing it computes something, after which JAX can
-    no longer be told how many devices to make (`tc.use_cpu_devices`).
-    """
-    # Nor is what it computes to become a part of the program that is being traced.
-    with jax.ensure_compile_time_eval():
-        from blackjax.base import SamplingAlgorithm
-
-    return SamplingAlgorithm(init, step)
-
-
-def init(
-    posterior: Target, position: Float[Array, " z"], rng_key: Key[Array, ""] | None = None
-) -> State:
-    """The state of a kernel that needs no gradient."""
-    del rng_key
-    return State(position, posterior.log_likelihood(position))
-
-
-def init_with_gradient(
-    posterior: Target, position: Float[Array, " z"], rng_key: Key[Array, ""] | None = None
-) -> GradientState:
-    """The state of a kernel that uses the gradient of the log-likelihood."""
-    del rng_key
-    return GradientState(position, *posterior.log_likelihood_and_gradient(position))
-
-
-def standard_normal(key: Key[Array, ""], like: Float[Array, " z"]) -> Float[Array, " z"]:
-    """A standard normal vector of the shape and type of `like`.
-
-    Bits come from the sequential threefry stream: JAX's default one can be split over devices
-    inside one array, at twice the cost, and a chain's position is never split.
-    """
-    with jax.threefry_partitionable(False):
-        return jax.random.normal(key, like.shape, like.dtype)
-
-
-def accept_or_reject(
-    key: Key[Array, ""], log_ratio: Float[Array, ""], proposal: StateT, state: StateT
-) -> tuple[StateT, MetropolisInfo]:
-    """Metropolis step: the proposal with probability min(1, exp(log_ratio)), else the state.
-
-    States carry `log_likelihood`. A proposal where it is NaN or infinite is rejected and flagged,
-    and so is a ratio that is NaN; from minus infinity any finite proposal is accepted.
-    """
-    is_accepted, info = decide(key, log_ratio, proposal)
-    chosen = jax.tree.map(lambda new, old: jnp.where(is_accepted, new, old), proposal, state)
-    return chosen, info
-
-
-def decide(
-    key: Key[Array, ""], log_ratio: Float[Array, ""], proposal: Any
-) -> tuple[Bool[Array, ""], MetropolisInfo]:
-    """Whether to accept, for moves that change few coordinates and copy none of the others."""
-    is_nonfinite = ~jnp.isfinite(proposal.log_likelihood) | jnp.isnan(log_ratio)
-    log_ratio = jnp.where(is_nonfinite, -jnp.inf, log_ratio)
-    is_accepted = -jax.random.exponential(key, dtype=log_ratio.dtype) <= log_ratio
-    rate = jnp.exp(jnp.minimum(log_ratio, 0.0))
-    return is_accepted, MetropolisInfo(rate, is_accepted, is_nonfinite)
-
-
-def metropolis_info(info: Any) -> MetropolisInfo:
-    """Our names are BlackJAX's; its kernels lack some, and MCLMC has no rejections at all."""
-    if isinstance(info, MetropolisInfo):
-        return info
-    rate = jnp.asarray(getattr(info, "acceptance_rate", 1.0), dtype=float)
-    is_accepted = getattr(info, "is_accepted", rate > 0)
-    return MetropolisInfo(rate, is_accepted, getattr(info, "is_nonfinite", jnp.isnan(rate)))

@@ -8,15 +8,15 @@ from typing import Any
 import jax
 from jaxtyping import Array, Key
 
-from traceclass.kernels.base import (
+from traceclass.kernels.base import kernel
+from traceclass.kernels.nodes import NodeTable, log_prior_ratio, no_pair, node_table, swap
+from traceclass.kernels.states import (
     MetropolisInfo,
     accept_or_reject,
     init,
     init_with_gradient,
-    kernel,
     sampling_algorithm,
 )
-from traceclass.kernels.nodes import NodeTable, log_prior_ratio, no_pair, node_table, swap
 from traceclass.posterior import Posterior
 from traceclass.validation import require_count
 

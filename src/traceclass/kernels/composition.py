@@ -12,17 +12,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Integer, Key
 
 from traceclass.errors import UserTypeError, UserValueError
-from traceclass.kernels.base import (
-    GradientState,
-    Kernel,
-    KernelFactory,
-    MetropolisInfo,
-    State,
-    Target,
-    Tuning,
-    as_kernel,
-    metropolis_info,
-)
+from traceclass.kernels.base import Kernel, KernelFactory, Tuning, as_kernel
+from traceclass.kernels.states import GradientState, MetropolisInfo, State, Target, metropolis_info
 
 
 class CompositionInfo(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 from jaxtyping import Array, Key
 
-from traceclass.kernels.base import KernelFactory, sampling_algorithm
+from traceclass.kernels.base import KernelFactory
 from traceclass.kernels.composition import (
     Composition,
     CompositionInfo,
@@ -18,6 +18,7 @@ from traceclass.kernels.composition import (
     leading,
     moves_of,
 )
+from traceclass.kernels.states import sampling_algorithm
 
 
 def _cycle(parts: tuple[Part, ...]) -> Any:

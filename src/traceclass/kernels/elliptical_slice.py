@@ -8,7 +8,8 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from traceclass.kernels.base import MetropolisInfo, State, Target, init, kernel, sampling_algorithm
+from traceclass.kernels.base import kernel
+from traceclass.kernels.states import MetropolisInfo, State, Target, init, sampling_algorithm
 
 
 def _rise(posterior: Target, start: Float[Array, ""], z: Float[Array, " z"]) -> Float[Array, ""]:

@@ -9,14 +9,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from traceclass.kernels.base import (
+from traceclass.kernels.base import StepSizeRule, kernel
+from traceclass.kernels.states import (
     GradientState,
     MetropolisInfo,
-    StepSizeRule,
     Target,
     accept_or_reject,
     init_with_gradient,
-    kernel,
     sampling_algorithm,
     standard_normal,
 )

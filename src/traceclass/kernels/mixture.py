@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from traceclass.errors import UserValueError
-from traceclass.kernels.base import KernelFactory, MetropolisInfo, sampling_algorithm
+from traceclass.kernels.base import KernelFactory
 from traceclass.kernels.composition import (
     Composition,
     CompositionInfo,
@@ -23,6 +23,7 @@ from traceclass.kernels.composition import (
     leading,
     moves_of,
 )
+from traceclass.kernels.states import MetropolisInfo, sampling_algorithm
 
 
 def _mixture(parts: tuple[Part, ...], weights: tuple[float, ...]) -> Any:

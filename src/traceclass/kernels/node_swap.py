@@ -9,13 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
-from traceclass.kernels.base import (
-    MetropolisInfo,
-    decide,
-    init,
-    kernel,
-    sampling_algorithm,
-)
+from traceclass.kernels.base import kernel
 from traceclass.kernels.nodes import (
     NodeTable,
     Pair,
@@ -25,6 +19,7 @@ from traceclass.kernels.nodes import (
     read,
     write,
 )
+from traceclass.kernels.states import MetropolisInfo, decide, init, sampling_algorithm
 from traceclass.posterior import Posterior
 
 

@@ -9,14 +9,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
-from traceclass.kernels.base import (
+from traceclass.kernels.base import StepSizeRule, kernel
+from traceclass.kernels.states import (
     MetropolisInfo,
     State,
-    StepSizeRule,
     Target,
     accept_or_reject,
     init,
-    kernel,
     sampling_algorithm,
     standard_normal,
 )

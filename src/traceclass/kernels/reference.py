@@ -12,7 +12,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, Key
 
 from traceclass.errors import UserValueError
-from traceclass.kernels.base import (
+from traceclass.kernels.states import (
     GradientState,
     State,
     Target,

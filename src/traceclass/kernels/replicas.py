@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from traceclass.kernels.base import MetropolisInfo
+from traceclass.kernels.states import MetropolisInfo
 
 # Where a replica has been: not yet at the prior, last at the prior, last at the posterior.
 _NOWHERE, _AT_PRIOR, _AT_POSTERIOR = 0, 1, 2

@@ -13,17 +13,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, Key
 
 from traceclass.errors import UserTypeError, UserValueError
-from traceclass.kernels.base import (
-    GradientState,
-    Kernel,
-    KernelFactory,
-    MetropolisInfo,
-    State,
-    Tuning,
-    as_kernel,
-    sampling_algorithm,
-    standard_normal,
-)
+from traceclass.kernels.base import Kernel, KernelFactory, Tuning, as_kernel
 from traceclass.kernels.composition import (
     Composition,
     CompositionInfo,
@@ -31,6 +21,13 @@ from traceclass.kernels.composition import (
     moves_of,
 )
 from traceclass.kernels.replicas import TemperedState, swap, together
+from traceclass.kernels.states import (
+    GradientState,
+    MetropolisInfo,
+    State,
+    sampling_algorithm,
+    standard_normal,
+)
 from traceclass.validation import require_count
 
 # How far a trajectory at the posterior turns, in radians, and the fewest and most kicks it is made

@@ -1,0 +1,3 @@
+"""The version of this library; what it writes carries it."""
+
+__version__ = "0.1.0"
