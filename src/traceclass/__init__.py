@@ -30,6 +30,14 @@ from traceclass.likelihoods import (
     GroundwaterFlow,
     Likelihood,
 )
+from traceclass.model_choice import (
+    Comparison,
+    Evidence,
+    SMCEvidence,
+    Tempering,
+    compare,
+    smc_evidence,
+)
 from traceclass.posterior import Posterior
 from traceclass.priors import (
     CosineSeries,
@@ -46,18 +54,12 @@ from traceclass.priors import (
     scale_to_box,
 )
 from traceclass.sampling import (
-    Comparison,
-    Evidence,
     Interrupted,
     Run,
-    SMCEvidence,
     StoreError,
-    Tempering,
     Until,
-    compare,
     open_run,
     sample,
-    smc_evidence,
     use_cpu_devices,
 )
 from traceclass.version import __version__

@@ -9,9 +9,9 @@ from modes import two_modes
 from small import posterior as small_posterior
 
 import traceclass as tc
-from traceclass.sampling.evidence import stepping_stones, thermodynamic_integral
+from traceclass.model_choice.evidence import stepping_stones, thermodynamic_integral
+from traceclass.model_choice.tempering import Tempering
 from traceclass.sampling.schedule import TemperedAdaptation, _round_ends, equalised
-from traceclass.sampling.tempering import Tempering
 
 pytestmark = pytest.mark.xdist_group("tempering")
 

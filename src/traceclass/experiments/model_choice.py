@@ -18,6 +18,7 @@ from traceclass.experiments.base import Chains, Config, Experiment, Result
 from traceclass.experiments.car import choices, held_out, keys_of
 from traceclass.kernels import hmc, tempered
 from traceclass.likelihoods import GaussianRegression
+from traceclass.model_choice.comparison import Model, compare
 from traceclass.module import Module
 from traceclass.posterior import Posterior
 from traceclass.priors import (
@@ -30,7 +31,6 @@ from traceclass.priors import (
 )
 from traceclass.sampling import Run
 from traceclass.sampling.adaptation import MIN_WARMUP
-from traceclass.sampling.compare import Model, compare
 from traceclass.sampling.diagnostics import LARGEST_RHAT
 from traceclass.sampling.until import worst_of
 

@@ -10,6 +10,8 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from traceclass.kernels.states import MetropolisInfo
 
+# What is kept of all temperatures beside a draw is named so; no functional's name has a slash.
+TEMPERING = "tempering/"
 # Where a replica has been: not yet at the prior, last at the prior, last at the posterior.
 _NOWHERE, _AT_PRIOR, _AT_POSTERIOR = 0, 1, 2
 

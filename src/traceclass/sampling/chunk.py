@@ -13,14 +13,12 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from traceclass.kernels.base import Kernel, Tuning
 from traceclass.kernels.composition import moves_of
-from traceclass.kernels.replicas import TemperedState
+from traceclass.kernels.replicas import TEMPERING, TemperedState
 from traceclass.posterior import Posterior
 from traceclass.sampling.functionals import Functional, recordable
 from traceclass.sampling.moments import Moments, add_draw, no_moments
 
 MAX_START_TRIES = 100
-# What a tempered kernel keeps of all temperatures is named so; no functional's name has a slash.
-TEMPERING = "tempering/"
 # Coordinates from which on the matrix products of one chain are worth more than one core.
 _LARGE = 50_000
 

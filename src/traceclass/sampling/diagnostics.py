@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from traceclass.model_choice.tempering import Tempering
+
 if TYPE_CHECKING:
     import pandas as pd
 
     from traceclass.sampling.run import Run
-    from traceclass.sampling.tempering import Tempering
 
 # Vehtari et al. (2021) ask for R-hat below 1.01; above 1.05 chains plainly disagree.
 LARGEST_RHAT = 1.05
-# Of all replicas of a chain together: each brings one independent look at the posterior's modes.
-FEWEST_ROUND_TRIPS = 10
-# Above it, neighbours overlap too little to say anything about each other.
-LARGEST_REJECTION = 0.95
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,20 +106,7 @@ def _warnings(run: Run, table: pd.DataFrame, stuck: tuple[int, ...]) -> list[str
             f"{run.num_samples} draws a chain are too few for ESS and R-hat; keep at least 4."
         )
     if run.is_tempered:
-        worst = float(run.tempering.rejections.max())
-        if worst > LARGEST_REJECTION:
-            warnings.append(
-                f"neighbouring temperatures refuse to change places {worst:.0%} of the time: the "
-                "barrier is higher than it seems and the evidence too low. Use more temperatures."
-            )
-        trips = run.tempering.round_trips.sum(axis=1)
-        if trips.min() < FEWEST_ROUND_TRIPS:
-            warnings.append(
-                f"the replicas of chain {int(trips.argmin())} made {int(trips.min())} round trips "
-                "between prior and posterior, too few for the evidence and for the weights of "
-                "modes. Take more draws, more steps between swaps, or about "
-                f"{run.tempering.suggested_temperatures} temperatures."
-            )
+        warnings.extend(run.tempering.warnings())
     worst = float(table["r_hat"].max())  # pyright: ignore[reportArgumentType]
     if not stuck and worst > LARGEST_RHAT:
         warnings.append(

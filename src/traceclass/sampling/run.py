@@ -19,13 +19,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from traceclass.errors import UserValueError
+from traceclass.kernels.replicas import TEMPERING
+from traceclass.model_choice.evidence import Evidence, evidence_of
+from traceclass.model_choice.tempering import Tempering, tempering_of
 from traceclass.posterior import Posterior
 from traceclass.priors.base import Prior
-from traceclass.sampling.chunk import TEMPERING, Tally
+from traceclass.sampling.chunk import Tally
 from traceclass.sampling.diagnostics import Summary, summarise
-from traceclass.sampling.evidence import Evidence, evidence_of
 from traceclass.sampling.moments import Moments, pooled
-from traceclass.sampling.tempering import Tempering, tempering_of
 
 if TYPE_CHECKING:
     import xarray as xr

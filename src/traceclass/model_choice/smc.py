@@ -1,4 +1,4 @@
-"""The evidence once more, by sequential Monte Carlo: an independent check of `run.evidence`."""
+"""The evidence by sequential Monte Carlo: an independent check of `run.evidence`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,24 @@ from traceclass.validation import require_count
 
 # log(step size) moves by this times (acceptance rate - target) from one temperature to the next.
 _GAIN = 1.0
-# Particles that need more have stopped moving towards the posterior.
+# Particles that need more temperatures than this have stopped moving towards the posterior.
 _MOST_TEMPERATURES = 2_000
 
 
 class SMCEvidence(NamedTuple):
-    """log p(data), its standard error over independent repeats, and what each repeat said."""
+    """What `smc_evidence` found.
+
+    Parameters
+    ----------
+    log_evidence, standard_error : float
+        log p(data), and its standard error over the independent repeats.
+    each : (repeats,)
+        The estimate of each repeat.
+    num_temperatures : (repeats,)
+        How many powers of the likelihood each repeat went through.
+    step_sizes : (repeats,)
+        The step size at the posterior.
+    """
 
     log_evidence: float
     standard_error: float
@@ -50,16 +62,39 @@ def smc_evidence(
     take `num_moves` steps. The step size is the same for all particles and follows the acceptance
     rate from one power to the next. It shares with `tc.tempered` the kernel and nothing else. The
     repeats' estimates of p(data), which are unbiased for a fixed schedule, are averaged.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        The model and its data.
+    kernel : Kernel
+        A kernel of this library with a step size, such as `tc.pcn` or `tc.hmc`.
+    num_particles : int
+        Particles per repeat.
+    num_repeats : int
+        Independent repeats, at least 2: their spread is the standard error.
+    num_moves : int
+        Steps of each particle at each power.
+    target_ess : float
+        The share of the particles, in (0, 1), that stays effective from one power to the next.
+    seed : int
+        The same seed gives the same estimate.
     """
     kernel = as_kernel(kernel)
     if kernel.tuned_by is None or kernel.tuned_by.target is None:
         raise UserTypeError(
-            f"smc_evidence needs one of traceclass's kernels with a step size, such as tc.pcn or "
+            "smc_evidence needs one of traceclass's kernels with a step size, such as tc.pcn or "
             f"tc.hmc, got {kernel.name}: the step size follows the acceptance rate."
         )
-    num_particles = require_count(num_particles, "num_particles", "It is a cloud.", 2)
-    num_repeats = require_count(num_repeats, "num_repeats", "The error is their spread.", 2)
-    num_moves = require_count(num_moves, "num_moves", "Particles have to part.")
+    num_particles = require_count(
+        num_particles, "num_particles", "The weights of one particle alone say nothing.", 2
+    )
+    num_repeats = require_count(
+        num_repeats, "num_repeats", "The standard error is the spread of the repeats.", 2
+    )
+    num_moves = require_count(
+        num_moves, "num_moves", "Copies of one particle must move apart after resampling."
+    )
     if not 0 < target_ess < 1:
         raise UserValueError(f"target_ess must lie in (0, 1), got {target_ess}: it is a share.")
     keys = jax.random.split(jax.random.key(seed), num_repeats)
@@ -67,20 +102,22 @@ def smc_evidence(
     each, temperatures, sizes = (
         np.asarray(part) for part in _repeats(posterior, kernel, settings, keys)
     )
-    levels = each.astype(np.float64)
-    if not np.isfinite(levels).all() or (temperatures >= _MOST_TEMPERATURES).any():
+    log_evidences = each.astype(np.float64)
+    if not np.isfinite(log_evidences).all() or (temperatures >= _MOST_TEMPERATURES).any():
         raise UserValueError(
-            f"the particles did not reach the posterior (estimates {levels.tolist()} after "
+            f"the particles did not reach the posterior (estimates {log_evidences.tolist()} after "
             f"{temperatures.tolist()} temperatures): a share of the prior's draws makes the data "
             "impossible, or too few particles stay effective. Use tc.tempered, or another "
             "target_ess."
         )
-    ratios = np.exp(levels - levels.max())
-    # The first says 1 at most, however far the repeats lie apart.
-    errors = ratios.std(ddof=1) / ratios.mean(), levels.std(ddof=1)
-    level = levels.max() + np.log(ratios.mean())
+    highest = log_evidences.max()
+    ratios = np.exp(log_evidences - highest)
+    # The first of the two errors never exceeds sqrt(num_repeats), however far the repeats lie
+    # apart, so the second is looked at too.
+    errors = ratios.std(ddof=1) / ratios.mean(), log_evidences.std(ddof=1)
+    log_evidence = highest + np.log(ratios.mean())
     error = max(errors) / np.sqrt(num_repeats)
-    return SMCEvidence(float(level), float(error), levels, temperatures, sizes)
+    return SMCEvidence(float(log_evidence), float(error), log_evidences, temperatures, sizes)
 
 
 @eqx.filter_jit

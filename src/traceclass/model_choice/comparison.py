@@ -6,8 +6,7 @@ import dataclasses
 import os
 import warnings
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import equinox as eqx
 import jax
@@ -18,18 +17,45 @@ from scipy.special import logsumexp
 
 from traceclass.errors import UserTypeError, UserValueError
 from traceclass.likelihoods.base import gives_each
+from traceclass.model_choice.evidence import Evidence
+from traceclass.model_choice.plot import draw_scores
+from traceclass.model_choice.tempering import LARGEST_REJECTION, Tempering
 from traceclass.posterior import Posterior
-from traceclass.sampling.diagnostics import LARGEST_REJECTION
-from traceclass.sampling.run import Run
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Draws that are looked at, at most, spread evenly: pointwise log-probabilities are kept in memory.
+# At most this many draws are looked at, spread evenly: pointwise log-probabilities are kept in
+# memory.
 _MOST_DRAWS = 4_000
 # Pareto k above which an observation is too influential for importance sampling to leave it out
 # (Vehtari, Gelman & Gabry 2017).
 LARGEST_PARETO_K = 0.7
+# The scores of a model and the titles of their panels in a drawing.
+_TITLES = {
+    "log_evidence": "log-evidence",
+    "held_out": "held-out log-score\nper observation",
+    "elpd_loo": "leave-one-out\nlog-score",
+}
+
+
+class ComparedRun(Protocol):
+    """What `compare` reads of a run; a `Run` has all of it."""
+
+    @property
+    def posterior(self) -> Posterior | None: ...
+
+    @property
+    def positions(self) -> np.ndarray | None: ...
+
+    @property
+    def is_tempered(self) -> bool: ...
+
+    @property
+    def tempering(self) -> Tempering: ...
+
+    @property
+    def evidence(self) -> Evidence: ...
 
 
 class Score(NamedTuple):
@@ -62,14 +88,15 @@ class Comparison:
 
     @property
     def table(self) -> pd.DataFrame:
-        """A row a model: scores, their errors, and the probability among these models.
+        """One row per model: scores, their errors, and the probability among these models.
 
-        `probability` is that of the model given the data if all were equally likely before, and
-        the evidence of all is known.
+        `probability` is the probability of the model given the data, if all models were equally
+        likely before and the evidence of all is known.
         """
+        # Imported when a table is made: it takes as long as the whole library.
         import pandas as pd
 
-        levels = np.array([model.log_evidence.value for model in self.models])
+        log_evidences = np.array([model.log_evidence.value for model in self.models])
         rows = {
             model.name: {
                 "log_evidence": model.log_evidence.value,
@@ -82,7 +109,7 @@ class Comparison:
                 "influential": model.num_influential,
             }
             for model, probability in zip(
-                self.models, np.exp(levels - logsumexp(levels)), strict=True
+                self.models, np.exp(log_evidences - logsumexp(log_evidences)), strict=True
             )
         }
         return pd.DataFrame.from_dict(rows, orient="index")
@@ -99,11 +126,21 @@ class Comparison:
         return "\n".join(lines)
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the scores that are known, with their standard errors, to a PNG file."""
-        # Imported when asked for, because it brings matplotlib.
-        from traceclass.report.comparison import draw_comparison
+        """Draw the scores that are known, with two standard errors, to a PNG file.
 
-        draw_comparison(self, Path(path))
+        Parameters
+        ----------
+        path : path
+            The file; its folder is made if it is not there.
+        """
+        scores = {
+            title: np.array([getattr(model, score) for model in self.models])
+            for score, title in _TITLES.items()
+        }
+        known = {title: array for title, array in scores.items() if np.isfinite(array[:, 0]).any()}
+        if not known:
+            raise UserValueError("there is nothing to draw: no score of any model is known.")
+        draw_scores([model.name for model in self.models], known, path)
 
 
 def _words(score: Score, digits: int) -> str:
@@ -112,23 +149,35 @@ def _words(score: Score, digits: int) -> str:
     return f"{score.value:.{digits}f} +- {score.error:.{digits}f}"
 
 
-def compare(runs: Mapping[str, Run], *, held_out: Any = None) -> Comparison:
-    r"""Models of the same data, by what their runs know, the best first.
+def compare(runs: Mapping[str, ComparedRun], *, held_out: Any = None) -> Comparison:
+    r"""Compare models of the same data by what their runs know, the best first.
 
-    - log-evidence, log p(y), of runs with `tc.tempered` (`run.evidence`);
-    - held out: the mean over observations y* of log (1/S) sum_s p(y* | z_s), with the standard
-      error of that mean over observations. `held_out` is a likelihood of other data, e.g.
-      `tc.GaussianRegression(x_test, y_test, noise=...)`, or one for each name; a noise level that
-      the prior infers takes the place of its own;
+    Three scores are computed where they can be:
+
+    - the log-evidence, log p(y), of runs with `tc.tempered` (`run.evidence`);
+    - the held-out score: the mean over observations y* of log (1/S) sum_s p(y* | z_s), with the
+      standard error of that mean over observations;
     - LOO: the expected log predictive density of leave-one-out cross-validation by Pareto-smoothed
       importance sampling (ArviZ's), where the likelihood has `log_prob_each`. Observations with a
       Pareto k above 0.7 are counted as `influential`, and make it unreliable.
 
-    The runs must be of the same data: that is not checked, and evidence and LOO mean nothing
-    otherwise. They need their posterior and stored positions for the last two, and are ordered by
-    evidence if all have one, else by the held-out score, else by LOO. Evidence and the others
-    answer different questions: how probable the model made the data beforehand, and how well it
-    predicts after.
+    The models are ordered by evidence if all have one, else by the held-out score, else by LOO.
+    Evidence and the other two answer different questions: how probable the model made the data
+    beforehand, and how well it predicts after.
+
+    Parameters
+    ----------
+    runs : mapping from names to runs
+        Runs of the same data. That is not checked, and evidence and LOO mean nothing otherwise.
+        The held-out score and LOO need the run's posterior and stored positions.
+    held_out : likelihood, or mapping from names to likelihoods, optional
+        A likelihood of other data, e.g. `tc.GaussianRegression(x_test, y_test, noise=...)`, or one
+        for each name. A noise level that the prior infers takes the place of the likelihood's own.
+
+    Returns
+    -------
+    Comparison
+        Printing it shows the table; `.table` is a DataFrame and `.plot(path)` a figure.
     """
     if not runs:
         raise UserValueError("compare needs at least one run, got none.")
@@ -151,7 +200,7 @@ def _held_out_of(held_out: Any, name: str) -> Any:
     return held_out[name]
 
 
-def _model(name: str, run: Run, held_out: Any) -> Model:
+def _model(name: str, run: ComparedRun, held_out: Any) -> Model:
     notes = []
     evidence = _UNKNOWN
     if run.is_tempered:
@@ -203,7 +252,7 @@ def _leave_one_out(posterior: Posterior, positions: Array) -> tuple[Score, int]:
     each = np.asarray(_each(posterior, flat), dtype=np.float64)
     each = each.reshape(*positions.shape[:2], -1)
     with warnings.catch_warnings():
-        # Of influential observations, which are counted, and of more chains than draws.
+        # ArviZ warns of influential observations, which are counted, and of more chains than draws.
         warnings.simplefilter("ignore")
         tree = arviz_base.from_dict({"posterior": {"y": each}, "log_likelihood": {"y": each}})
         found: Any = loo(tree, pointwise=True)

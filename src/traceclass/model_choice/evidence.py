@@ -8,20 +8,26 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from traceclass.sampling.tempering import Tempering
+from traceclass.model_choice.tempering import Tempering
 
-# Of a chain, to see how far the means of its parts lie apart.
+# Parts of a chain whose means are compared, to see how far they lie apart.
 _PARTS = 4
-# Of a chain, for which there is an effective sample size.
+# Draws per chain from which on there is an effective sample size.
 _FEWEST_DRAWS = 4
 
 
 class Evidence(NamedTuple):
     """log Z = log p(data) by stepping stones and by thermodynamic integration.
 
-    Each with its standard error. The two are made of the same draws: that they agree says that the
-    schedule is fine enough, not that the replicas have mixed. If the likelihood leaves out
-    constants, so does this.
+    The two are made of the same draws: that they agree says that the schedule is fine enough, not
+    that the replicas have mixed. If the likelihood leaves out constants, so does the evidence.
+
+    Parameters
+    ----------
+    log_evidence, standard_error : float
+        The estimate by stepping stones, and its standard error.
+    thermodynamic, thermodynamic_error : float
+        The estimate by thermodynamic integration, and its standard error.
     """
 
     log_evidence: float
@@ -40,11 +46,13 @@ class Evidence(NamedTuple):
 def evidence_of(tempering: Tempering) -> Evidence:
     """Both estimates from the log-likelihoods at all temperatures."""
     t = tempering.inverse_temperatures
-    levels = np.asarray(tempering.log_likelihood, dtype=np.float64)
-    return Evidence(*stepping_stones(t, levels), *thermodynamic_integral(t, levels))
+    log_likelihoods = np.asarray(tempering.log_likelihood, dtype=np.float64)
+    return Evidence(
+        *stepping_stones(t, log_likelihoods), *thermodynamic_integral(t, log_likelihoods)
+    )
 
 
-def stepping_stones(t: np.ndarray, levels: np.ndarray) -> tuple[float, float]:
+def stepping_stones(t: np.ndarray, log_likelihoods: np.ndarray) -> tuple[float, float]:
     r"""The product of the ratios of neighbours, each an expectation at the hotter one.
 
         Z_{t_k} / Z_{t_(k+1)} = E_{t_(k+1)} exp((t_k - t_(k+1)) l)
@@ -60,7 +68,7 @@ def stepping_stones(t: np.ndarray, levels: np.ndarray) -> tuple[float, float]:
     Bennett 1976.
     """
     h = t[:-1] - t[1:]
-    hotter, colder = h * levels[..., 1:], h * levels[..., :-1]
+    hotter, colder = h * log_likelihoods[..., 1:], h * log_likelihoods[..., :-1]
     highest = hotter.max(axis=(0, 1))
     weights = np.exp(hotter - highest)
     means = weights.mean(axis=(0, 1))
@@ -86,7 +94,7 @@ def _bennett(hotter: np.ndarray, colder: np.ndarray) -> float:
     return float(root)
 
 
-def thermodynamic_integral(t: np.ndarray, levels: np.ndarray) -> tuple[float, float]:
+def thermodynamic_integral(t: np.ndarray, log_likelihoods: np.ndarray) -> tuple[float, float]:
     r"""log Z = int_0^1 m(t) dt, m(t) = E_t[l], by a monotone cubic through m and its slopes.
 
     d m / d t is the variance v of l, so a cubic on [t_(k+1), t_k] of length h has the integral
@@ -98,10 +106,10 @@ def thermodynamic_integral(t: np.ndarray, levels: np.ndarray) -> tuple[float, fl
     of the interval. A tenth of the last term counts as an error beside that of the means, and half
     of what shortening took away. Where l is -inf at the prior there is no such integral: NaN.
     """
-    if not np.isfinite(levels).all():
+    if not np.isfinite(log_likelihoods).all():
         return float("nan"), float("nan")
     h = t[:-1] - t[1:]
-    mean, variance = levels.mean(axis=(0, 1)), levels.var(axis=(0, 1))
+    mean, variance = log_likelihoods.mean(axis=(0, 1)), log_likelihoods.var(axis=(0, 1))
     rise = np.maximum(mean[:-1] - mean[1:], 0.0)
     steepness = h * np.hypot(variance[:-1], variance[1:])
     share = np.minimum(1.0, 3 * rise / np.maximum(steepness, 1e-300))
@@ -109,18 +117,21 @@ def thermodynamic_integral(t: np.ndarray, levels: np.ndarray) -> tuple[float, fl
     # The means and the variances are estimates of the same draws: one series for the whole.
     weights = (np.append(h, 0.0) + np.append(0.0, h)) / 2
     of_slopes = -share * h**2 / 12
-    squares = (np.append(of_slopes, 0.0) - np.append(0.0, of_slopes)) * (levels - mean) ** 2
-    series = levels @ weights + squares.sum(axis=-1)
+    squares = (np.append(of_slopes, 0.0) - np.append(0.0, of_slopes)) * (
+        log_likelihoods - mean
+    ) ** 2
+    series = log_likelihoods @ weights + squares.sum(axis=-1)
     rule = np.abs(share * full).sum() / 10 + np.abs((1 - share) * full).sum() / 2
     error = np.hypot(_error_of_mean(series), rule)
     return float(mean @ weights + share @ full), float(error)
 
 
 def _error_of_mean(series: np.ndarray) -> float:
-    """Standard error of the mean of (chains, draws), the largest of three estimates.
+    """Standard error of the mean of (chains, draws): the largest of three estimates.
 
-    By the effective sample size; by the means of the chains; and by those of their quarters. A slow
-    part beneath much fast noise, which the prior's draws bring, shows in the last two only.
+    They come from the effective sample size, from the means of the chains, and from the means of
+    the chains' quarters. A slow part beneath much fast noise, which the draws of the prior bring,
+    shows in the last two only.
     """
     from arviz_stats.base.array import array_stats
 
