@@ -10,7 +10,7 @@ import pytest
 
 import traceclass as tc
 from traceclass.module import Module
-from traceclass.sampling.adaptation import values_and_level
+from traceclass.sampling.adaptation.trajectory import values_and_log_likelihood
 
 
 def problem() -> tc.Posterior:
@@ -81,7 +81,7 @@ def test_the_noise_of_the_prior_reaches_the_likelihood():
 def test_the_level_that_warm_up_sees_has_the_noise_of_the_prior():
     posterior = noisy(problem().likelihood)
     z = posterior.prior.sample(jax.random.key(0), (3,))
-    levels = values_and_level(posterior, z)[:, -1]
+    levels = values_and_log_likelihood(posterior, z)[:, -1]
     np.testing.assert_allclose(levels, jax.vmap(posterior.log_likelihood)(z), rtol=1e-5)
 
 

@@ -27,9 +27,8 @@ from traceclass.experiments.directory import begin_run, write_run
 from traceclass.report import render, terminal_summary
 from traceclass.sampling.files import StoreError, WriteError
 from traceclass.sampling.interrupt import Interrupted
-from traceclass.sampling.opening import RunStatus, open_run, run_status
 from traceclass.sampling.progress import duration
-from traceclass.sampling.store import MANIFEST
+from traceclass.sampling.store import MANIFEST, RunStatus, open_run, run_status
 from traceclass.sampling.until import Until, worst_of
 from traceclass.training import ENVIRONMENTS, search_of, summary, train_expert
 from traceclass.training_files import CHECKPOINT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,7 +59,9 @@ def require_shape(array: Any, shape: tuple[int, ...], name: str) -> None:
 
 
 def physical_memory() -> int:
-    """Bytes of memory of this machine."""
+    """Bytes of memory of this machine; where the system does not tell, more than any has."""
+    if not hasattr(os, "sysconf"):
+        return sys.maxsize
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 

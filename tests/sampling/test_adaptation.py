@@ -6,12 +6,9 @@ import numpy as np
 import pytest
 
 import traceclass as tc
-from traceclass.sampling.adaptation import (
-    SHARES,
-    Annealing,
-    StepSizeAdaptation,
-    TrajectoryAdaptation,
-)
+from traceclass.sampling.adaptation import Annealing
+from traceclass.sampling.adaptation.step_size import StepSizeAdaptation
+from traceclass.sampling.adaptation.trajectory import SHARES, TrajectoryAdaptation
 
 QUIET = {"progress": False, "store_positions": False}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import blackjax
 import equinox as eqx
 import jax
@@ -14,7 +12,7 @@ from linear import cosine_prior, linear_gaussian
 
 import traceclass as tc
 from traceclass.kernels.base import Kernel
-from traceclass.sampling.functionals import kept_bytes
+from traceclass.sampling.functionals import chain_bytes
 from traceclass.sampling.until import worst_of
 
 QUICK = {"num_chains": 4, "num_warmup": 100, "num_samples": 24, "thin": 3, "progress": False}
@@ -153,8 +151,7 @@ def test_the_progress_shows_the_acceptance_of_all_draws(monkeypatch):
         def close(self):
             shown.append(None)
 
-    module = sys.modules["traceclass.sampling.sample"]  # the name is the function's too
-    monkeypatch.setattr(module, "make_progress", lambda _: Collect())
+    monkeypatch.setattr("traceclass.sampling.sampler.make_progress", lambda _: Collect())
     run = quick(num_samples=200)
     assert shown[-1] is None
     assert shown[-2].acceptance_rate == pytest.approx(run.acceptance_rate, rel=1e-4)
@@ -231,18 +228,15 @@ def test_projected_bytes_are_those_a_run_keeps():
     for every in (0, 1, 5):
         run = quick(store_positions=every or False, num_samples=24)
         real = sum(array.nbytes for array in run.recorded.values())
-        counts = {"num_samples": 24, "num_moves": 1, "num_temperatures": 0}
-        projected = kept_bytes(posterior, {}, position_every=every, **counts)
-        assert 4 * projected == real
+        assert 4 * chain_bytes(posterior, tc.pcn, {}, {}).kept(24, every) == real
 
 
 def test_projected_bytes_are_those_a_tempered_run_keeps():
     posterior, _, _ = linear_gaussian()
     kernel = tc.tempered(tc.pcn, schedule=(1, 0.1, 0))
     run = tc.sample(posterior, kernel, step_size=0.3, num_warmup=0, num_samples=24, progress=False)
-    counts = {"num_samples": 24, "num_moves": len(kernel.moves), "num_temperatures": 3}
     real = sum(array.nbytes for array in run.recorded.values())
-    assert 4 * kept_bytes(posterior, {}, position_every=1, **counts) == real
+    assert 4 * chain_bytes(posterior, kernel, {}, {}).kept(24, 1) == real
 
 
 def test_too_few_draws_are_warned_of():

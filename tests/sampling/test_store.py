@@ -23,8 +23,7 @@ from small import NUM_SAMPLES, posterior, sampled, wide
 
 import traceclass as tc
 from traceclass.sampling.files import WriteError, read_arrays, read_header, write_arrays
-from traceclass.sampling.opening import run_status
-from traceclass.sampling.store import Manifest, Store, opened_for_writing
+from traceclass.sampling.store import Manifest, Store, opened_for_writing, run_status
 
 # One worker for this file: its tests compare with the same uninterrupted run.
 pytestmark = pytest.mark.xdist_group("store")

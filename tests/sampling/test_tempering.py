@@ -11,7 +11,7 @@ from small import posterior as small_posterior
 import traceclass as tc
 from traceclass.model_choice.evidence import stepping_stones, thermodynamic_integral
 from traceclass.model_choice.tempering import Tempering
-from traceclass.sampling.schedule import TemperedAdaptation, _round_ends, equalised
+from traceclass.sampling.adaptation.temperatures import TemperedAdaptation, _round_ends, equalised
 
 pytestmark = pytest.mark.xdist_group("tempering")
 
@@ -43,7 +43,7 @@ def test_a_barrier_all_at_the_prior_is_found_in_rounds():
 
 def adapted(kernel: tc.Kernel, acceptance, num_warmup: int, tries=None) -> list[dict]:
     """What warm-up finds where a move of size s is accepted at the rate `acceptance(s, window)`."""
-    adaptation = TemperedAdaptation(kernel, num_warmup, sizes_are_given=False)
+    adaptation = TemperedAdaptation(kernel.ladder, num_warmup, sizes_are_given=False)
     tuning = list(kernel.tuning(kernel.first_step_size))
     for window in range(num_warmup // 20):
         tuning, _ = adaptation.window(20 * window, tuning)

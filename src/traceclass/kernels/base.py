@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jax.core import Tracer
+from jaxtyping import Array
 
 from traceclass.errors import UserTypeError, UserValueError
 from traceclass.kernels.reference import Reference, with_reference
@@ -33,6 +34,18 @@ class StepSizeRule(NamedTuple):
     first: float
     largest: float
     largest_by_reference: float | None = None
+
+
+class Ladder(NamedTuple):
+    """The temperatures of a kernel that runs another one at several of them.
+
+    `kernel` runs at each inverse temperature of `first_schedule`, which falls from 1 to 0; warm-up
+    moves those between, unless `is_fixed`.
+    """
+
+    kernel: Kernel
+    first_schedule: tuple[float, ...]
+    is_fixed: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +108,30 @@ class Kernel:
     def anneals(self) -> bool:
         """Whether warm-up may temper the posterior after a hopeless start."""
         return True
+
+    @property
+    def ladder(self) -> Ladder | None:
+        """The temperatures that warm-up has to place; None for a kernel without any."""
+        return None
+
+    @property
+    def why_warmup(self) -> str | None:
+        """Why it needs a warm-up even where its step sizes are given; None if it does not."""
+        return None
+
+    @property
+    def numbers_per_draw(self) -> int:
+        """How many numbers of four bytes `kept_of` keeps beside a draw."""
+        return 0
+
+    def kept_of(self, state: Any) -> dict[str, Array]:
+        """What is kept of a state beside position and log-likelihood, by names with a slash."""
+        del state
+        return {}
+
+    def settings(self) -> dict[str, Any]:
+        """Plain values, by name, that belong to what a run is besides the program it computes."""
+        return {}
 
     @property
     def _reference_option(self) -> tuple[str, ...]:

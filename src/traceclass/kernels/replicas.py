@@ -40,11 +40,11 @@ class TemperedState(NamedTuple):
         return self.replicas.log_likelihood[..., 0]
 
     def recorded(self) -> dict[str, Array]:
-        """What is kept with every draw, besides position and log-likelihood."""
+        """What is kept with every draw besides position and log-likelihood: 3 numbers per t."""
         return {
-            "log_likelihood": self.replicas.log_likelihood,
-            "labels": self.labels,
-            "round_trips": self.round_trips,
+            TEMPERING + "log_likelihood": self.replicas.log_likelihood,
+            TEMPERING + "labels": self.labels,
+            TEMPERING + "round_trips": self.round_trips,
         }
 
 

@@ -13,7 +13,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, Key
 
 from traceclass.errors import UserTypeError, UserValueError
-from traceclass.kernels.base import Kernel, KernelFactory, Tuning, as_kernel
+from traceclass.kernels.base import Kernel, KernelFactory, Ladder, Tuning, as_kernel
 from traceclass.kernels.composition import (
     Composition,
     CompositionInfo,
@@ -75,6 +75,29 @@ class Tempered(Kernel):
     @property
     def anneals(self) -> bool:
         return False
+
+    @property
+    def ladder(self) -> Ladder:
+        return Ladder(self.kernel, self.first_schedule, is_fixed=self.schedule is not None)
+
+    @property
+    def why_warmup(self) -> str | None:
+        if self.schedule is not None:
+            return None
+        return (
+            "the schedule is found in warm-up. Use e.g. num_warmup=2000, or "
+            "tc.tempered(..., schedule=(1, ..., 0))."
+        )
+
+    @property
+    def numbers_per_draw(self) -> int:
+        return 3 * self.num_temperatures
+
+    def kept_of(self, state: TemperedState) -> dict[str, Array]:
+        return state.recorded()
+
+    def settings(self) -> dict[str, Any]:
+        return {"schedule": "adapt" if self.schedule is None else list(self.schedule)}
 
     @property
     def _reference_option(self) -> tuple[str, ...]:

@@ -117,9 +117,8 @@ def thermodynamic_integral(t: np.ndarray, log_likelihoods: np.ndarray) -> tuple[
     # The means and the variances are estimates of the same draws: one series for the whole.
     weights = (np.append(h, 0.0) + np.append(0.0, h)) / 2
     of_slopes = -share * h**2 / 12
-    squares = (np.append(of_slopes, 0.0) - np.append(0.0, of_slopes)) * (
-        log_likelihoods - mean
-    ) ** 2
+    shares = np.append(of_slopes, 0.0) - np.append(0.0, of_slopes)
+    squares = shares * (log_likelihoods - mean) ** 2
     series = log_likelihoods @ weights + squares.sum(axis=-1)
     rule = np.abs(share * full).sum() / 10 + np.abs((1 - share) * full).sum() / 2
     error = np.hypot(_error_of_mean(series), rule)

@@ -3,9 +3,9 @@
 from traceclass.sampling.devices import use_cpu_devices
 from traceclass.sampling.files import StoreError
 from traceclass.sampling.interrupt import Interrupted
-from traceclass.sampling.opening import open_run
 from traceclass.sampling.run import Run
-from traceclass.sampling.sample import sample
+from traceclass.sampling.sampler import sample
+from traceclass.sampling.store import open_run
 from traceclass.sampling.until import Until
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -9,17 +10,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, PartitionSpec
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Int, Key, PyTree
 
 from traceclass.kernels.base import Kernel, Tuning
 from traceclass.kernels.composition import moves_of
-from traceclass.kernels.replicas import TEMPERING, TemperedState
 from traceclass.posterior import Posterior
 from traceclass.sampling.functionals import Functional, recordable
-from traceclass.sampling.moments import Moments, add_draw, no_moments
+from traceclass.sampling.moments import Moments, add_draw
 
-MAX_START_TRIES = 100
-# Coordinates from which on the matrix products of one chain are worth more than one core.
+# From this number of coordinates on, the matrix products of one chain are worth more than one core.
 _LARGE = 50_000
 
 
@@ -64,77 +63,15 @@ class Schedule(NamedTuple):
     keep: Any
 
 
-@eqx.filter_jit
-def start(
-    program: Program,
-    posterior: Posterior,
-    tuning: tuple[Tuning, ...],
-    key: Key[Array, ""],
-    num_chains: int,
-) -> tuple[Chain, Array, Array]:
-    """Chains at draws where all is finite, after at most 100 tries each; see `_chain`.
-
-    Draws of the prior, or of the first reference that a move of the kernel has in its place.
-    """
-
-    algorithm = program.kernel.assemble(posterior, tuning)
-    references = [move.reference for move in program.kernel.moves if move.reference is not None]
-
-    def find(number: Array) -> tuple[Chain, Array, Array]:
-        chain_key = jax.random.fold_in(key, number)
-
-        def attempt(tries: Any) -> Array:
-            begin = references[0] if references else posterior.prior
-            return begin.sample(jax.random.fold_in(chain_key, tries))
-
-        def hopeless(carry: Any) -> Any:
-            tries, position = carry
-            return ~_is_finite(algorithm.init(position, key)) & (tries < MAX_START_TRIES - 1)
-
-        _, position = jax.lax.while_loop(
-            hopeless, lambda carry: (carry[0] + 1, attempt(carry[0] + 1)), (0, attempt(0))
-        )
-        return _chain(program, posterior, tuning, key, number, position)
-
-    return jax.vmap(find)(jnp.arange(num_chains))
-
-
-@eqx.filter_jit
-def start_at(
-    program: Program,
-    posterior: Posterior,
-    tuning: tuple[Tuning, ...],
-    key: Key[Array, ""],
-    positions: Float[Array, "chains z"],
-) -> tuple[Chain, Array, Array]:
-    """Chains at the given positions; see `_chain`."""
-    chain_at = partial(_chain, program, posterior, tuning, key)
-    return jax.vmap(chain_at)(jnp.arange(len(positions)), positions)
-
-
-def _chain(
-    program: Program,
-    posterior: Posterior,
-    tuning: tuple[Tuning, ...],
-    key: Key[Array, ""],
-    number: Array,
-    position: Array,
-) -> tuple[Chain, Array, Array]:
-    """A chain at a position, the log-likelihood there, and whether all of its state is finite."""
-    algorithm = program.kernel.assemble(posterior, tuning)
-    moments = {
-        name: no_moments(_shape_of(functional, position)) for name, functional in program.moments
-    }
-    # Some of BlackJAX's algorithms draw a momentum at the start; tries of a start count from 0.
-    key_init = jax.random.fold_in(jax.random.fold_in(key, number), MAX_START_TRIES)
-    chain = Chain(number, algorithm.init(position, key_init), moments)
-    return chain, posterior.log_likelihood(position), _is_finite(chain.state)
-
-
-def _is_finite(state: Any) -> Array:
-    """Whether the log-likelihood and all else that a kernel keeps (its gradient) is finite."""
-    floats = [leaf for leaf in jax.tree.leaves(state) if jnp.issubdtype(leaf.dtype, jnp.floating)]
-    return jnp.stack([jnp.isfinite(leaf).all() for leaf in floats]).all()
+def traced(tuning: Sequence[Tuning]) -> tuple[Tuning, ...]:
+    """What is tuned, as the arrays that the compiled program takes."""
+    return tuple(
+        {
+            name: jnp.asarray(value, dtype=jnp.int32 if name == "num_kicks" else float)
+            for name, value in of_move.items()
+        }
+        for of_move in tuning
+    )
 
 
 def advance(
@@ -166,8 +103,8 @@ def _advance(
     groups one after the other: rounding depends on how many chains are computed together, and so
     it does not depend on the number of devices.
 
-    Returns the chains, tallies a draw, and the draws; entries of these two past `num_draws` are
-    void.
+    Returns the chains, one tally per draw, and the draws; entries of these two past `num_draws`
+    are void.
     """
     arrays, static = eqx.partition(posterior, eqx.is_array)
 
@@ -249,8 +186,7 @@ def _draw_of(program: Program, posterior: Posterior, state: Any) -> dict[str, An
     position = state.position
     known = getattr(state, "log_likelihood", None)
     kept = {"log_likelihood": posterior.log_likelihood(position) if known is None else known}
-    if isinstance(state, TemperedState):
-        kept |= {TEMPERING + name: value for name, value in state.recorded().items()}
+    kept |= program.kernel.kept_of(state)
     kept |= {name: recordable(functional(position)) for name, functional in program.record}
     return kept | ({"position": position} if program.store_positions else {})
 
@@ -273,8 +209,3 @@ def _buffer(program: Program, like: PyTree) -> PyTree:
 
 def _set(buffer: PyTree, index: Array, value: PyTree) -> PyTree:
     return jax.tree.map(lambda whole, part: whole.at[index].set(part), buffer, value)
-
-
-def _shape_of(functional: Functional, position: Array) -> Array:
-    shape = jax.eval_shape(lambda z: functional(z), position)
-    return jnp.zeros(shape.shape, jnp.result_type(float))

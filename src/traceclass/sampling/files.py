@@ -4,15 +4,15 @@ A file of arrays is, byte after byte,
 
     magic (8) | size of the header (8, little-endian) | SHA-256 of the header (32) | header | data
 
-The header is JSON: `format`, the arrays' names, dtypes and shapes in the order of the data, the
-SHA-256 of the data, and `meta`, plain values. Nothing is allocated before the sizes that a header
-claims have been compared with the size of the file, and nothing in it can be executed.
+The header is JSON: `format`, the `version` of the library that wrote it, the arrays' names, dtypes
+and shapes in the order of the data, the SHA-256 of the data, and `meta`, plain values. Nothing is
+allocated before the sizes that a header claims have been compared with the size of the file, and
+nothing in it can be executed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import math
@@ -24,10 +24,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from filelock import lock_descriptor
 
 from traceclass.errors import UserError
+from traceclass.version import __version__
 
-FORMAT = 1
+# Format 1 named the arrays of a chunk by the text that JAX has for a path; see `stored`.
+FORMAT = 2
+READABLE = (1, 2)
 _MAGIC = b"trcclass"
 _PREFIX = len(_MAGIC) + 8 + 32
 # A header names arrays; one of this size is not ours.
@@ -36,8 +40,21 @@ _INTEGERS = (f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64
 _DTYPES = frozenset(
     ("bool", "float16", "float32", "float64", "complex64", "complex128", *_INTEGERS)
 )
-_READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def _flags(*names: str) -> int:
+    """Flags of `os.open` by name; those that this system does not have are left out."""
+    found = 0
+    for name in names:
+        found |= getattr(os, name, 0)
+    return found
+
+
+_READ_ONLY = _flags("O_RDONLY", "O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY")
+_NEW = _flags("O_WRONLY", "O_CREAT", "O_EXCL", "O_NOFOLLOW", "O_CLOEXEC", "O_BINARY")
+_LOCK = _flags("O_RDWR", "O_CREAT", "O_NOFOLLOW", "O_CLOEXEC", "O_BINARY")
+# Seconds before each attempt to take a lock: whoever asks `is_locked` holds it for an instant.
+_PAUSES = (0.0, 0.02, 0.1)
 TEMPORARY = ".new-"
 
 
@@ -47,6 +64,10 @@ class StoreError(UserError):
 
 class DamagedFileError(StoreError):
     """A file that is not what was once written."""
+
+
+class UnknownFormatError(StoreError):
+    """A file that a newer version of the library wrote, in a format that this one cannot read."""
 
 
 class WriteError(StoreError):
@@ -68,6 +89,7 @@ class Entry(NamedTuple):
 class Header(NamedTuple):
     """What a file says of itself."""
 
+    format: int
     meta: dict[str, Any]
     entries: dict[str, Entry]
     sha256: str
@@ -87,6 +109,7 @@ def write_arrays(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, np.nd
     header = json.dumps(
         {
             "format": FORMAT,
+            "version": __version__,
             "meta": dict(meta),
             "arrays": [
                 {"name": name, "dtype": array.dtype.name, "shape": arrays[name].shape}
@@ -143,16 +166,19 @@ def _header(path: Path, file: Any) -> Header:
         raise DamagedFileError(f"{path} is damaged: its header has another checksum.")
     try:
         header = json.loads(text)
-        if header["format"] != FORMAT:
-            raise StoreError(
-                f"{path} has format {header['format']!r}, this library reads format {FORMAT}."
-            )
+        check_format(path, header["format"], header.get("version"))
         entries, offset = {}, _PREFIX + length
         for described in header["arrays"]:
             entry = _entry(described, offset)
             entries[str(described["name"])] = entry
             offset += entry.num_bytes
-        found = Header(dict(header["meta"]), entries, str(header["sha256"]), _PREFIX + length)
+        found = Header(
+            header["format"],
+            dict(header["meta"]),
+            entries,
+            str(header["sha256"]),
+            _PREFIX + length,
+        )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise DamagedFileError(
             f"{path} is damaged: its header makes no sense ({error})."
@@ -162,6 +188,17 @@ def _header(path: Path, file: Any) -> Header:
             f"{path} is damaged: its header claims {offset} bytes, the file has {size}."
         )
     return found
+
+
+def check_format(path: Path, found: Any, version: Any) -> None:
+    """Refuse a format that this version of the library cannot read."""
+    if found in READABLE:
+        return
+    writer = "an unknown version" if version is None else f"version {str(version)[:20]!r}"
+    raise UnknownFormatError(
+        f"{path} has format {str(found)[:20]!r}, written by {writer} of traceclass; this version, "
+        f"{__version__}, reads formats {' and '.join(map(str, READABLE))}. Use a newer version."
+    )
 
 
 def _entry(described: dict[str, Any], offset: int) -> Entry:
@@ -260,8 +297,10 @@ def _write_all(descriptor: int, part: memoryview) -> None:
 
 
 def flush_directory(path: Path) -> None:
-    """Make a rename in this directory last."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Make a rename in this directory last, where the system can flush directories."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    descriptor = os.open(path, _flags("O_RDONLY", "O_DIRECTORY", "O_CLOEXEC"))
     try:
         os.fsync(descriptor)
     finally:
@@ -272,11 +311,12 @@ def flush_directory(path: Path) -> None:
 def locked(path: Path) -> Iterator[bool]:
     """Try to hold the lock file `path`; False if another process does. It is freed on death.
 
-    The file is deleted at the end, while it is held. So whoever gets a lock looks whether it is
-    that of the file now there: on a deleted one it means nothing.
+    The file is deleted at the end, while it is held. So whoever gets a lock compares the locked
+    file with the one that is there now: a lock on a deleted file means nothing. The lock itself is
+    filelock's, taken on a descriptor that is opened here, so that links are not followed and there
+    is no fallback to a lock that would outlive its process.
     """
-    # Again, because whoever asks `is_locked` holds it for an instant.
-    attempts = (_try_lock(path, pause) for pause in (0.0, 0.02, 0.1))
+    attempts = (_try_lock(path, pause) for pause in _PAUSES)
     descriptor = next((held for held in attempts if held is not None), None)
     try:
         yield descriptor is not None
@@ -289,13 +329,10 @@ def locked(path: Path) -> Iterator[bool]:
 
 def _try_lock(path: Path, pause: float) -> int | None:
     time.sleep(pause)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(path, _LOCK, 0o644)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(descriptor), path.lstat()):
+        if lock_descriptor(descriptor, blocking=False) and _is_at(path, descriptor):
             return descriptor
-    except (BlockingIOError, FileNotFoundError):
-        pass
     except OSError:
         os.close(descriptor)
         raise
@@ -303,16 +340,26 @@ def _try_lock(path: Path, pause: float) -> int | None:
     return None
 
 
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Whether the open file is the one that has this name now."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
 def is_locked(path: Path) -> bool:
-    """Whether a process holds the lock file `path`."""
+    """Whether a process holds the lock file `path`; nothing is created."""
+    return all(_is_held(path, pause) for pause in _PAUSES)
+
+
+def _is_held(path: Path, pause: float) -> bool:
+    time.sleep(pause)
     try:
         descriptor = os.open(path, _READ_ONLY)
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not lock_descriptor(descriptor, blocking=False)
     finally:
         os.close(descriptor)
-    return False

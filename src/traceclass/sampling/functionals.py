@@ -1,20 +1,24 @@
-"""Functionals of a position that a run keeps: their shapes, and the memory they take."""
+"""Functionals of a position that a run keeps: their shapes, and the memory that draws take."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from traceclass.errors import UserTypeError, UserValueError
+from traceclass.kernels.base import Kernel
 from traceclass.posterior import Posterior
 from traceclass.validation import physical_memory
 
 Functional = Callable[[Array], Array]
 
 _MAX_SHARE_OF_MEMORY = 0.5
+# Every move has four counters of four bytes (see `chunk.Tally`); so has a number of a kernel's own.
+_COUNTERS, _COUNTER_BYTES = 4, 4
 
 
 def recordable(value: Array) -> Array:
@@ -26,7 +30,7 @@ def recordable(value: Array) -> Array:
 def check_functionals(
     posterior: Posterior, functionals: Mapping[str, Functional]
 ) -> dict[str, jax.ShapeDtypeStruct]:
-    """Shapes of the functionals' values; names the library uses itself are refused."""
+    """Shapes of the functionals' values; names that the library uses itself are refused."""
     position = jax.ShapeDtypeStruct((posterior.prior.num_coordinates,), jnp.result_type(float))
     shapes = {}
     for name, functional in functionals.items():
@@ -46,44 +50,43 @@ def check_functionals(
     return shapes
 
 
-def bytes_per_draw(
+class ChainBytes(NamedTuple):
+    """Bytes that one chain keeps: per draw, per stored position, and once for running moments."""
+
+    draw: int
+    position: int
+    moments: int
+
+    def kept(self, num_samples: int, position_every: int) -> int:
+        """Bytes of all draws, with the position of every `position_every`-th (0: of none)."""
+        num_positions = -(-num_samples // position_every) if position_every else 0
+        return num_samples * self.draw + num_positions * self.position
+
+
+def chain_bytes(
     posterior: Posterior,
-    shapes: Mapping[str, jax.ShapeDtypeStruct],
-    store_positions: bool,
-) -> int:
-    """Bytes that one draw of one chain keeps."""
+    kernel: Kernel,
+    record: Mapping[str, Functional],
+    moments: Mapping[str, Functional],
+) -> ChainBytes:
+    """What one chain keeps in a run of `kernel` that records these functionals."""
     size = jnp.zeros(()).dtype.itemsize
-    positions = posterior.prior.num_coordinates * size if store_positions else 0
-    return positions + size + sum(s.size * s.dtype.itemsize for s in shapes.values())
+    counters = _COUNTERS * len(kernel.moves) + kernel.numbers_per_draw
+    recorded = _total(check_functionals(posterior, record).values())
+    return ChainBytes(
+        draw=size + recorded + _COUNTER_BYTES * counters,
+        position=posterior.prior.num_coordinates * size,
+        # A running mean and a sum of squares, however many draws there are.
+        moments=2 * _total(check_functionals(posterior, moments).values()),
+    )
 
 
-def counter_bytes(num_moves: int, num_temperatures: int) -> int:
-    """Bytes of the counters of one draw of one chain.
-
-    Four numbers of four bytes a move, see `chunk.Tally`, and three a temperature, see
-    `TemperedState.recorded`.
-    """
-    return 4 * (4 * num_moves + 3 * num_temperatures)
-
-
-def kept_bytes(
-    posterior: Posterior,
-    shapes: Mapping[str, jax.ShapeDtypeStruct],
-    *,
-    num_samples: int,
-    position_every: int,
-    num_moves: int,
-    num_temperatures: int,
-) -> int:
-    """Bytes that all draws of one chain keep, with their counters."""
-    counters = counter_bytes(num_moves, num_temperatures)
-    without = bytes_per_draw(posterior, shapes, store_positions=False)
-    of_positions = bytes_per_draw(posterior, shapes, store_positions=True) - without
-    num_positions = -(-num_samples // position_every) if position_every else 0
-    return num_samples * (without + counters) + num_positions * of_positions
+def _total(shapes: Iterable[jax.ShapeDtypeStruct]) -> int:
+    return sum(shape.size * shape.dtype.itemsize for shape in shapes)
 
 
 def check_memory(num_bytes: int, store_positions: bool) -> None:
+    """Refuse draws that would take more than half of the memory."""
     limit = _MAX_SHARE_OF_MEMORY * physical_memory()
     if num_bytes > limit:
         advice = "store_positions=False, fewer samples or smaller functionals"

@@ -16,29 +16,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from traceclass.kernels.base import Kernel, Tuning
 from traceclass.posterior import Posterior
-from traceclass.sampling.files import FORMAT
-from traceclass.sampling.functionals import Functional
+from traceclass.sampling.chunk import traced
+from traceclass.sampling.files import FORMAT, READABLE
+from traceclass.sampling.settings import Settings
 
 Identity = dict[str, Any]
 
+_FORMAT = "library format"
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 # Enough digits that two runs do not share them by chance, few enough to read.
 _DIGITS = 16
 
 
-def identity_of(
-    posterior: Posterior,
-    kernel: Kernel,
-    tuning: tuple[Tuning, ...],
-    *,
-    record: Mapping[str, Functional],
-    moments: Mapping[str, Functional],
-    initial_positions: np.ndarray | None,
-    settings: Mapping[str, Any],
-) -> Identity:
+def identity_of(posterior: Posterior, settings: Settings) -> Identity:
     """One plain value for each thing that the draws depend on, by a name a person understands."""
+    kernel = settings.kernel
     # A tempered posterior is what the compiled program runs on, also at temperature one.
     target = posterior.tempered(1.0)
     dtype = jnp.zeros(()).dtype
@@ -52,29 +45,35 @@ def identity_of(
     model, data = _digests(target.log_likelihood, z)
     references = [move.reference for move in kernel.moves if move.reference is not None]
     identity = {
-        "library format": FORMAT,
+        _FORMAT: FORMAT,
         "JAX version": jax.__version__,
         "precision": str(dtype),
         "kernel": kernel.name,
-        **settings,
+        **settings.plain(),
         "model": model,
         "data": data,
-        "kernel's program": _digests(step, key, z, tuning)[0],
+        "kernel's program": _digests(step, key, z, traced(settings.tuning))[0],
     }
     if references:
         leaves = b"".join(_bytes(np.asarray(leaf)) for leaf in jax.tree.leaves(references))
         identity["kernel's reference"] = _short(hashlib.sha256(leaves))
-    if initial_positions is not None:
-        identity["initial positions"] = _short(hashlib.sha256(_bytes(initial_positions)))
-    for kind, functionals in (("record", record), ("moments", moments)):
+    if settings.initial_positions is not None:
+        start = _bytes(settings.initial_positions)
+        identity["initial positions"] = _short(hashlib.sha256(start))
+    for kind, functionals in (("record", settings.record), ("moments", settings.moments)):
         for name, functional in functionals.items():
             identity[f"{kind} {name!r}"] = "-".join(_digests(functional, z))
     return identity
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """What is not the same of a stored run and of this one, one phrase each, naming both."""
+    """What is not the same of a stored run and of this one, one phrase each, naming both.
+
+    A run in an older format that can be read is not another run.
+    """
     names = list(dict.fromkeys((*there, *here)))
+    if there.get(_FORMAT) in READABLE:
+        names.remove(_FORMAT)
     return [
         f"{name} {there.get(name, 'none')!s} there, {here.get(name, 'none')!s} here"
         for name in names
@@ -83,7 +82,7 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
 
 
 def _digests(function: Callable, *arguments: Any) -> tuple[str, str]:
-    """Of the program that a function is, and of the arrays it holds."""
+    """Digests of the program that a function is, and of the arrays it holds."""
     # Wrapped, because JAX compares what it traces and modules that hold arrays cannot be.
     traced = jax.make_jaxpr(lambda *given: function(*given))(*arguments)
     program, arrays = hashlib.sha256(), hashlib.sha256()

@@ -1,7 +1,8 @@
-"""What a user sees while work goes on: a bar on a terminal, a line now and then in a file."""
+"""What a user sees while work goes on: a bar on a terminal, an occasional line in a file."""
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 from typing import NamedTuple, Protocol, TextIO
@@ -10,10 +11,15 @@ import numpy as np
 
 # A log file wants few lines; a terminal is redrawn by rich at its own pace.
 SECONDS_BETWEEN_LINES = 30.0
+# One call of the compiled program is the time between two looks at the progress bar.
+_SECONDS_PER_CALL = 1.0
+# An effective sample size is computed for the progress bar when this many seconds have passed and
+# there are a quarter more draws: each time takes longer.
+_SECONDS_BETWEEN_ESS, _GROWTH_BETWEEN_ESS = 2.0, 1.25
 
 
 class Shown(Protocol):
-    """How far some work is: as text a line, in single words what stands beside a bar."""
+    """How far some work is: `str` of it is a line of text, `words()` stand beside a bar."""
 
     @property
     def phase(self) -> str: ...
@@ -48,7 +54,7 @@ class Status(NamedTuple):
         )
 
     def words(self) -> list[str]:
-        """The same, short."""
+        """The same in a few short words."""
         words = [f"acc {self.acceptance_rate:.2f}"]
         if self.step_size is not None:
             words.append(f"step {self.step_size:.3g}")
@@ -57,6 +63,38 @@ class Status(NamedTuple):
         if self.seconds_left is not None:
             words.append(f"{duration(self.seconds_left)} left")
         return words
+
+
+@dataclasses.dataclass
+class Pace:
+    """How fast the draws of this call of `sample` come, and what is shown of them."""
+
+    # Draws of the next call of the program.
+    size: int
+    first_draw: int
+    seconds_before: float
+    began: float = dataclasses.field(default_factory=time.monotonic)
+    accepted: float = 0.0
+    tried: int = 0
+    ess: float | None = None
+    ess_draws: int = 0
+
+    def __post_init__(self):
+        self.ess_time = self.began
+
+    @property
+    def acceptance_rate(self) -> float:
+        return self.accepted / max(self.tried, 1)
+
+    def wants_ess(self, now: float, done: int) -> bool:
+        is_time = now - self.ess_time > _SECONDS_BETWEEN_ESS
+        return is_time and done > _GROWTH_BETWEEN_ESS * self.ess_draws
+
+    def adjust(self, size: int, seconds: float) -> None:
+        """Set the size of the next call after one of `size` draws that took `seconds`."""
+        # Not more than double: the first call is too short to time well.
+        growth = min(2.0, _SECONDS_PER_CALL / max(seconds, 1e-6))
+        self.size = max(1, int(size * growth))
 
 
 class Progress(Protocol):

@@ -18,29 +18,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from traceclass.errors import UserValueError
 from traceclass.kernels.base import Kernel, Tuning
 from traceclass.posterior import Posterior
-from traceclass.sampling.adaptation import MIN_WARMUP, Annealing
-from traceclass.sampling.checkpoint import chains_in, checkpoint, learnt_in
-from traceclass.sampling.chunk import (
-    MAX_START_TRIES,
-    Chain,
-    Program,
-    Schedule,
-    Tally,
-    advance,
-    start,
-    start_at,
-)
+from traceclass.sampling.adaptation import MIN_WARMUP, Annealing, adaptation_of
+from traceclass.sampling.chunk import Chain, Program, Schedule, Tally, advance, traced
 from traceclass.sampling.files import StoreError
 from traceclass.sampling.interrupt import Interrupted, Pending
-from traceclass.sampling.looks import Looks
-from traceclass.sampling.progress import Progress, Status
-from traceclass.sampling.run import Run, leading_move
+from traceclass.sampling.progress import Pace, Progress, Status, ess_so_far
+from traceclass.sampling.run import TALLY, Run, leading_move
+from traceclass.sampling.settings import Settings
+from traceclass.sampling.start import check_start, start, start_at
 from traceclass.sampling.store import Store
+from traceclass.sampling.stored import chains_in, learnt_in, named_state
 from traceclass.sampling.until import Until
-from traceclass.sampling.warmup import Adaptation
 
 # Any fixed number sets the sampler's keys apart from key(seed) itself.
 _TAG = 0x7C1A55
@@ -56,27 +46,26 @@ class Session:
     """One call of `sample`."""
 
     posterior: Posterior
+    settings: Settings
     program: Program
-    adaptation: Adaptation
-    tuning: list[Tuning]
-    num_chains: int
-    num_warmup: int
-    num_samples: int
-    thin: int
-    seed: int
-    position_every: int
-    chunk_size: int | None
-    until: Until | None
     progress: Progress
     signals: Pending
     store: Store | None
 
     def __post_init__(self):
+        settings = self.settings
         # Tagged, so that a user who splits key(seed) for the data does not get the chains' keys.
-        root = jax.random.fold_in(jax.random.key(self.seed), _TAG)
+        root = jax.random.fold_in(jax.random.key(settings.seed), _TAG)
         self.key_start, self.key_steps = jax.random.split(root)
-        # What chains run on: the posterior, but for a part of warm-up after a hopeless start.
+        # What chains run on: the posterior, except in a part of warm-up after a hopeless start.
         self.target, self.inverse_temperature = self.posterior.tempered(1.0), 1.0
+        self.tuning: list[Tuning] = list(settings.tuning)
+        self.adaptation = adaptation_of(
+            settings.kernel,
+            settings.num_warmup,
+            self.posterior,
+            sizes_are_given=not settings.is_adapted,
+        )
         self.warmup_done = self.draws_done = 0
         self.seconds = {"compile": 0.0, "warmup": 0.0, "sampling": 0.0}
         # Draws since the last commit; without a store, all of them.
@@ -84,24 +73,17 @@ class Session:
         self.began = self.last_commit = time.monotonic()
         self.commit_seconds = 0.0
         # How many draws there are to be; grows while `until` is not reached.
-        self.goal = self.num_samples
+        self.goal = settings.num_samples
         self.stopped_by = "num_samples"
+        self.lead = leading_move([move.rule is not None for move in settings.kernel.moves])
 
-    @property
-    def moves(self) -> tuple[Kernel, ...]:
-        return self.program.kernel.moves
-
-    @property
-    def traced_tuning(self) -> tuple[Tuning, ...]:
-        return traced(self.tuning)
-
-    def run(self, initial_positions: Any) -> Run:
-        """All of it: start or take up, warm up, draw."""
+    def run(self) -> Run:
+        """Begin or take up the run, warm up, and draw."""
         try:
             began = time.perf_counter()
-            self._begin(initial_positions)
+            self._begin()
             if not self._is_finished():
-                self.advance(0, 0, 1, keep=False)  # no steps: compiles, and no more
+                self.advance(0, 0, 1, keep=False)  # no steps: it compiles, and no more
             self.seconds["compile"] += time.perf_counter() - began
             self._warm_up()
             self._draw()
@@ -120,35 +102,35 @@ class Session:
 
     def _is_finished(self) -> bool:
         """Whether nothing is left to do, so that nothing need be compiled."""
-        if self.warmup_done < self.num_warmup or self.draws_done < self.num_samples:
+        settings, until = self.settings, self.settings.until
+        if self.warmup_done < settings.num_warmup or self.draws_done < settings.num_samples:
             return False
-        if self.until is None:
+        if until is None:
             return True
-        goal = self.num_samples
-        while goal < min(self.draws_done, self.until.max_samples):
-            goal = self.until.next_goal(goal)
+        goal = settings.num_samples
+        while goal < min(self.draws_done, until.max_samples):
+            goal = until.next_goal(goal)
         is_look = self.draws_done == goal
-        return is_look and (
-            goal >= self.until.max_samples or self.until.is_reached(self._recorded())
-        )
+        return is_look and (goal >= until.max_samples or until.is_reached(self._recorded()))
 
     def _description(self) -> dict[str, Any]:
         """What a `Run` says besides its draws; plain values, so that a chunk can keep them."""
         return {
-            "moves": list(_names(self.moves)),
+            "moves": list(_names(self.settings.kernel.moves)),
             "tunings": [{k: np.asarray(v).item() for k, v in t.items()} for t in self.tuning],
             "targets": list(self.adaptation.targets),
-            "num_chains": self.num_chains,
+            "num_chains": self.settings.num_chains,
             "num_devices": self.program.mesh.size,
-            "thin": self.thin,
-            "num_warmup": self.num_warmup,
-            "seed": self.seed,
+            "thin": self.settings.thin,
+            "num_warmup": self.settings.num_warmup,
+            "seed": self.settings.seed,
             "sampling_seconds": self.seconds["sampling"],
             "warmup_seconds": self.seconds["warmup"],
             "compile_seconds": self.seconds["compile"],
         }
 
-    def _begin(self, positions: Any) -> None:
+    def _begin(self) -> None:
+        """Put the chains where they start, or where the last chunk of the store ended."""
         if self.store is not None and self.store.contents.damage is not None:
             warnings.warn(
                 f"{self.store.contents.damage} It was set aside; the run goes on from draw "
@@ -157,26 +139,26 @@ class Session:
             )
         if self.store is not None and self.store.contents.chunks:
             try:
-                self._take_up(self.store)
+                return self._take_up(self.store)
             except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
                 raise StoreError(
                     f"{self.store.path} cannot be resumed: its last chunk lacks {error}."
                 ) from error
-            return
+        positions, num_chains = self.settings.initial_positions, self.settings.num_chains
         if positions is None:
-            chains, levels, finite = start(
-                self.program, self.target, self.traced_tuning, self.key_start, self.num_chains
+            started = start(
+                self.program, self.target, traced(self.tuning), self.key_start, num_chains
             )
         else:
-            chains, levels, finite = self._at(positions)
-        levels = np.asarray(levels)
-        _check_start(levels, np.asarray(finite), given=positions is not None)
-        self.chains = self._spread(chains)
-        worst = float(levels.min()) if self.program.kernel.anneals else 0.0
-        self.annealing = Annealing(worst, self.num_warmup)
+            started = self._at(positions)
+        log_likelihoods = np.asarray(started[1])
+        check_start(log_likelihoods, np.asarray(started[2]), given=positions is not None)
+        self.chains = self._spread(started[0])
+        worst = float(log_likelihoods.min()) if self.settings.kernel.anneals else 0.0
+        self.annealing = Annealing(worst, self.settings.num_warmup)
 
     def _at(self, positions: Any) -> tuple[Chain, Any, Any]:
-        return start_at(self.program, self.target, self.traced_tuning, self.key_start, positions)
+        return start_at(self.program, self.target, traced(self.tuning), self.key_start, positions)
 
     def _spread(self, chains: Chain) -> Chain:
         """Chains on the devices they will run on."""
@@ -193,11 +175,10 @@ class Session:
         self.seconds = {name: meta["description"][f"{name}_seconds"] for name in self.seconds}
         self.inverse_temperature = meta["inverse_temperature"]
         self.target = self.posterior.tempered(self.inverse_temperature)
-        self.annealing = Annealing(meta["worst_start"], self.num_warmup)
+        self.annealing = Annealing(meta["worst_start"], self.settings.num_warmup)
         self.adaptation.remember(learnt_in(arrays))
-        z = jax.ShapeDtypeStruct(
-            (self.num_chains, self.posterior.prior.num_coordinates), jnp.result_type(float)
-        )
+        shape = (self.settings.num_chains, self.posterior.prior.num_coordinates)
+        z = jax.ShapeDtypeStruct(shape, jnp.result_type(float))
         like, _, _ = eqx.filter_eval_shape(self._at, z)
         self.chains = self._spread(chains_in(arrays, like))
 
@@ -206,7 +187,7 @@ class Session:
         if self.store is None:
             return
         began = time.monotonic()
-        state = checkpoint(self.chains, self.adaptation.memory())
+        state = named_state(self.chains, self.adaptation.memory())
         meta = {
             "description": self._description(),
             "warmup_done": self.warmup_done,
@@ -225,19 +206,21 @@ class Session:
         if self.store is None:
             return
         stop = self.signals.number
-        if stop is not None or (self._is_due() if self.chunk_size is None else cut):
+        if stop is not None or (self._is_due() if self.settings.chunk_size is None else cut):
             self._commit()
         if stop is not None:
+            num_warmup = self.settings.num_warmup
             where = (
-                f"draw {self.draws_done} of {self.num_samples}"
-                if self.warmup_done == self.num_warmup
-                else f"warm-up step {self.warmup_done} of {self.num_warmup}"
+                f"draw {self.draws_done} of {self.settings.num_samples}"
+                if self.warmup_done == num_warmup
+                else f"warm-up step {self.warmup_done} of {num_warmup}"
             )
             raise Interrupted(
                 f"stopped after {where}; {self.store.path} keeps all of it, resume goes on.", stop
             )
 
     def _is_due(self) -> bool:
+        """Whether it is time for a commit; see the constants above."""
         now = time.monotonic()
         least, most = _SECONDS_BETWEEN_COMMITS
         pause = min(most, max(least, 0.1 * (now - self.began)))
@@ -246,7 +229,7 @@ class Session:
         return now - self.last_commit >= pause or full >= _MOST_BYTES_BETWEEN_COMMITS
 
     def _temper(self, inverse_temperature: float) -> None:
-        """Chains at the same positions on another target; what they keep of it is made anew."""
+        """Put the chains, where they are, on another target, and compute their states again."""
         if inverse_temperature == self.inverse_temperature:
             return
         self.inverse_temperature = inverse_temperature
@@ -261,96 +244,115 @@ class Session:
             jnp.uint32(first_step), jnp.int32(num_draws), jnp.uint32(steps_per_draw), np.array(keep)
         )
         self.chains, tally, draws = advance(
-            self.program,
-            self.target,
-            self.traced_tuning,
-            self.key_steps,
-            self.chains,
-            schedule,
+            self.program, self.target, traced(self.tuning), self.key_steps, self.chains, schedule
         )
         # Copies: a view would keep the whole buffer alive, of which the draws may be a small part.
         tally = Tally(*(np.asarray(part)[:, :num_draws].copy() for part in tally))
         return tally, {n: np.asarray(d)[:, :num_draws].copy() for n, d in draws.items() if keep}
 
     def _warm_up(self) -> None:
+        """Windows of steps whose tuning follows what the last ones did."""
         began, seconds, first = time.monotonic(), self.seconds["warmup"], self.warmup_done
-        while self.warmup_done < self.num_warmup:
+        total = self.settings.num_warmup
+        while self.warmup_done < total:
             done = self.warmup_done
-            if self.num_warmup >= MIN_WARMUP:
+            if total >= MIN_WARMUP:
                 self._temper(self.annealing.inverse_temperature(done))
             self.tuning, window = self.adaptation.window(done, self.tuning)
-            steps = min(window, self.num_warmup - done)
+            steps = min(window, total - done)
             tally, _ = self.advance(done, 1, steps, keep=False)
             self.warmup_done = done = done + steps
             rates, tried = _rates(tally)
-            each = tried / self.num_chains
+            each = tried / self.settings.num_chains
             self.adaptation.update(done, rates, each, self.chains.state.position)
-            if done == self.num_warmup:
+            if done == total:
                 self.tuning = self.adaptation.settled(self.tuning)
             self.seconds["warmup"] = seconds + time.monotonic() - began
-            left = (time.monotonic() - began) * (self.num_warmup - done) / (done - first)
-            self.show("warm-up", done, self.num_warmup, rates[self.lead], None, left)
+            left = (time.monotonic() - began) * (total - done) / (done - first)
+            self._show("warm-up", (done, total), rates[self.lead], None, left)
             self.look(cut=True)
-
-    @property
-    def lead(self) -> int:
-        return leading_move([move.rule is not None for move in self.moves])
 
     def _draw(self) -> None:
         """Draws until there are `num_samples`, or until they are good enough."""
-        deadline = None
-        if self.until is not None and self.until.max_time is not None:
-            deadline = self.began + self.until.max_time
-        looks = Looks(self)
-        while True:
-            while self.draws_done < self.goal:
-                if deadline is not None and time.monotonic() > deadline:
-                    self.stopped_by = "max_time"
-                    return self._commit_rest()
-                looks.advance(self.goal)
-            if self.until is None:
-                return self._commit_rest()
-            if self.draws_done == self.goal and self.until.is_reached(self._recorded()):
-                self.stopped_by = "until"
-                return self._commit_rest()
-            if self.goal >= self.until.max_samples:
-                self.stopped_by = "max_samples"
-                return self._commit_rest()
-            self.goal = self.until.next_goal(self.goal)
-
-    def _commit_rest(self) -> None:
+        first_size = self.settings.chunk_size or 1
+        self.pace = Pace(first_size, self.draws_done, self.seconds["sampling"])
+        if self.settings.until is None:
+            self._draw_to_goal(None)
+        else:
+            self.stopped_by = self._draw_until(self.settings.until)
         if self.store is not None and (self.pending or not self.store.contents.chunks):
             self._commit()
+
+    def _draw_until(self, until: Until) -> str:
+        """Draws to one goal after another; returns what ended the run."""
+        deadline = None if until.max_time is None else self.began + until.max_time
+        while True:
+            if not self._draw_to_goal(deadline):
+                return "max_time"
+            if self.draws_done == self.goal and until.is_reached(self._recorded()):
+                return "until"
+            if self.goal >= until.max_samples:
+                return "max_samples"
+            self.goal = until.next_goal(self.goal)
+
+    def _draw_to_goal(self, deadline: float | None) -> bool:
+        """Draws until there are `goal`; False if the deadline came before."""
+        while self.draws_done < self.goal:
+            if deadline is not None and time.monotonic() > deadline:
+                return False
+            self._draw_some()
+        return True
+
+    def _draw_some(self) -> None:
+        """One call of the program: at most as many draws as it has room for, or a chunk holds."""
+        began, done, chunk_size = time.monotonic(), self.draws_done, self.settings.chunk_size
+        # With a chunk size, chunks end at its multiples, wherever the run was taken up.
+        cut = self.goal if chunk_size is None else done - done % chunk_size + chunk_size
+        size = min(self.pace.size, self.program.capacity, self.goal - done, cut - done)
+        first_step = self.settings.num_warmup + done * self.settings.thin
+        tally, draws = self.advance(first_step, size, self.settings.thin, keep=True)
+        if "position" in draws:
+            every = self.settings.position_every
+            draws["position"] = draws["position"][:, -done % every :: every]
+        self.pending.append(draws | {TALLY + n: a for n, a in tally._asdict().items()})
+        self.draws_done = done = done + size
+        now = time.monotonic()
+        self.seconds["sampling"] = self.pace.seconds_before + now - self.pace.began
+        if chunk_size is None:
+            self.pace.adjust(size, now - began)
+        self._show_draws(tally, now)
+        self.look(cut=done in (cut, self.goal))
+
+    def _show_draws(self, tally: Tally, now: float) -> None:
+        pace, done, thin = self.pace, self.draws_done, self.settings.thin
+        pace.accepted += float(tally.acceptance_rate[..., self.lead].sum())
+        pace.tried += int(tally.tried[..., self.lead].sum())
+        if self.progress.wants_ess and pace.wants_ess(now, done):
+            pace.ess, pace.ess_draws = ess_so_far(self._history("log_likelihood")), done
+            pace.ess_time = time.monotonic()
+        left = (now - pace.began) * (self.goal - done) / (done - pace.first_draw)
+        steps = (done * thin, self.goal * thin)
+        self._show("sampling", steps, pace.acceptance_rate, pace.ess, left)
+
+    def _show(
+        self, phase: str, steps: tuple[int, int], rate: float, ess: float | None, left: float
+    ) -> None:
+        """Show how many steps of how many are done, and the seconds that are left."""
+        step_size = self.tuning[self.lead].get("step_size")
+        size = None if step_size is None else float(step_size)
+        self.progress.show(Status(phase, *steps, rate, size, ess, left))
 
     def _recorded(self) -> dict[str, np.ndarray]:
         """All draws so far of what `until` looks at."""
         names = ("log_likelihood", *(name for name, _ in self.program.record))
-        return {name: self.history(name) for name in names}
+        return {name: self._history(name) for name in names}
 
-    def history(self, name: str) -> np.ndarray:
+    def _history(self, name: str) -> np.ndarray:
         """All draws so far of one functional."""
         stored = []
         if self.store is not None and self.store.contents.num_draws:
             stored = [self.store.draws[name]]
         return np.concatenate([*stored, *(part[name] for part in self.pending)], axis=1)
-
-    def show(
-        self, phase: str, done: int, total: int, rate: float, ess: float | None, left: float
-    ) -> None:
-        step_size = self.tuning[self.lead].get("step_size")
-        size = None if step_size is None else float(step_size)
-        self.progress.show(Status(phase, done, total, rate, size, ess, left))
-
-
-def traced(tuning: Sequence[Tuning]) -> tuple[Tuning, ...]:
-    """What is tuned, as the arrays the compiled program takes."""
-    return tuple(
-        {
-            name: jnp.asarray(value, dtype=jnp.int32 if name == "num_kicks" else float)
-            for name, value in of_move.items()
-        }
-        for of_move in tuning
-    )
 
 
 def _joined(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -370,17 +372,3 @@ def _rates(tally: Tally) -> tuple[np.ndarray, np.ndarray]:
     """The mean acceptance rate of each move over all chains, and how often it was tried."""
     tried = tally.tried.sum(axis=(0, 1))
     return tally.acceptance_rate.sum(axis=(0, 1)) / np.maximum(tried, 1), tried
-
-
-def _check_start(levels: np.ndarray, finite: np.ndarray, *, given: bool) -> None:
-    hopeless = np.flatnonzero(~finite)
-    if hopeless.size:
-        first = int(hopeless[0])
-        where = "its initial position" if given else f"{MAX_START_TRIES} prior draws in a row"
-        what = f"the log-likelihood is {levels[first]}"
-        if np.isfinite(levels[first]):
-            what = "the gradient of the log-likelihood is not finite"
-        raise UserValueError(
-            f"chain {first} cannot start: {what} at {where}. "
-            "Check the data and the likelihood, or pass initial_positions= where it is finite."
-        )

@@ -1,4 +1,4 @@
-"""The run store: a directory of immutable chunks from which a run goes on, or is read.
+"""The run store: a directory of immutable chunks from which a run goes on, or is opened.
 
 manifest.json    what the run is (see `identity`), and what was forced on it
 chunk-N.tc       draws, counters, the full state of all chains and of the adaptation after them
@@ -11,128 +11,141 @@ good one is all that is needed to go on, to the same draws bit for bit.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
+import dataclasses
 import os
-import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from traceclass.errors import UserValueError
+from traceclass.posterior import Posterior
 from traceclass.sampling.files import (
     TEMPORARY,
     DamagedFileError,
-    Entry,
     StoreError,
     WriteError,
     flush_directory,
+    is_locked,
     locked,
     read_arrays,
-    read_header,
-    read_json,
     write_arrays,
     write_json,
 )
 from traceclass.sampling.identity import Identity, differences
+from traceclass.sampling.run import Run
+from traceclass.sampling.stored import (
+    CHUNK,
+    DRAWS,
+    MANIFEST,
+    POSITION,
+    Chunk,
+    Contents,
+    Manifest,
+    StoredDraws,
+    contents_of,
+    moments_in,
+    read_manifest,
+)
+from traceclass.version import __version__
 
-MANIFEST, LOCK = "manifest.json", "lock"
-_CHUNK = re.compile(r"chunk-(\d{8})\.tc")
-_DRAWS = "draws/"
+LOCK = "lock"
 # For headers, and for the states of chains that every chunk holds.
 _ROOM = 1.05
 
 
-class Chunk(NamedTuple):
-    """One committed piece of a run; its header is read again when it is needed."""
+class RunStatus(NamedTuple):
+    """How far a stored run is."""
 
-    path: Path
-    first_draw: int
+    is_running: bool
+    warmup_done: int
+    num_warmup: int
     num_draws: int
-
-
-class Contents(NamedTuple):
-    """The chunks of a run that follow one another, and what is wrong with the next, if it is."""
-
-    chunks: list[Chunk]
+    asked: int
+    run: Run | None
     damage: str | None
+    forced: int
 
     @property
-    def num_draws(self) -> int:
-        return self.chunks[-1].first_draw + self.chunks[-1].num_draws if self.chunks else 0
-
-    def last(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Meta values and arrays of the last chunk, without its draws."""
-        path = self.chunks[-1].path
-        names = read_header(path).entries
-        return read_arrays(path, [name for name in names if not name.startswith(_DRAWS)])
-
-
-class Manifest(NamedTuple):
-    """What a run is, and where a user forced it to go on though it was not the same."""
-
-    identity: Identity
-    forced: list[dict[str, Any]]
+    def is_finished(self) -> bool:
+        is_warm = self.warmup_done == self.num_warmup
+        return is_warm and self.num_draws >= self.asked > 0
 
     @property
-    def tag(self) -> str:
-        """A name of the run that its chunks carry."""
-        return _sha256(self.identity)
-
-    @property
-    def checksum(self) -> str:
-        return _sha256(self._asdict())
-
-
-def _sha256(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    def seconds_left(self) -> float | None:
+        """How long sampling will take at the pace so far; None if nothing is known of it."""
+        if self.run is None or not self.num_draws:
+            return None
+        left = max(self.asked - self.num_draws, 0)
+        return self.run.sampling_seconds / self.num_draws * left
 
 
-class StoredDraws(Mapping[str, np.ndarray]):
-    """Draws by name, (chains, draws, ...), read from the chunks each time they are asked for."""
+def open_run(path: str | os.PathLike[str], posterior: Posterior | None = None) -> Run:
+    """Open the run in the directory `path`, as far as it has come; it may be being written.
 
-    def __init__(self, chunks: Sequence[Chunk]):
-        self._chunks = [chunk for chunk in chunks if chunk.num_draws]
-        first = read_header(self._chunks[0].path).entries if self._chunks else {}
-        self._like = {
-            name.removeprefix(_DRAWS): entry
-            for name, entry in first.items()
-            if name.startswith(_DRAWS)
-        }
+    Draws are read from disk when they are asked for, and their checksums compared.
 
-    def __getitem__(self, name: str) -> np.ndarray:
-        like = self._like[name]
-        stored = _DRAWS + name
-        sizes = [self._size(chunk, stored, like) for chunk in self._chunks]
-        whole = np.empty((like.shape[0], sum(sizes), *like.shape[2:]), like.dtype)
-        done = 0
-        for chunk, size in zip(self._chunks, sizes, strict=True):
-            part = read_arrays(chunk.path, [stored])[1][stored]
-            whole[:, done : done + size] = part
-            done += size
-        return whole
+    Parameters
+    ----------
+    path : path
+        The `store` that was given to `tc.sample`.
+    posterior : Posterior, optional
+        The one it was sampled from. It is needed only to evaluate the function at new points.
 
-    def _size(self, chunk: Chunk, stored: str, like: Entry) -> int:
-        """Draws of one array in a chunk; all its other sizes are those of the first chunk's."""
-        entry = read_header(chunk.path).entries.get(stored)
-        if entry is None or _besides_draws(entry) != _besides_draws(like):
-            raise DamagedFileError(f"{chunk.path} is damaged: {stored!r} is not like the others.")
-        return entry.shape[1]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._like)
-
-    def __len__(self) -> int:
-        return len(self._like)
+    Returns
+    -------
+    Run
+        The same as `tc.sample` returned, or would have returned so far.
+    """
+    status = run_status(path)
+    if status.damage is not None:
+        raise DamagedFileError(f"{status.damage} Resume the run to make the rest again.")
+    if status.run is None:
+        raise StoreError(
+            f"{path} has no draws yet (warm-up step {status.warmup_done} of {status.num_warmup}); "
+            "open it later."
+        )
+    return dataclasses.replace(status.run, posterior=posterior)
 
 
-def _besides_draws(entry: Entry) -> tuple[Any, ...]:
-    """All that must agree between chunks, or joining small ones could claim any memory."""
-    return (entry.dtype, len(entry.shape), entry.shape[0], entry.shape[2:])
+def run_status(path: str | os.PathLike[str]) -> RunStatus:
+    """How far the run in the directory `path` is, and what is wrong with it."""
+    path = Path(path)
+    manifest = read_manifest(path)
+    contents = contents_of(path, manifest)
+    meta: dict[str, Any] = {}
+    run = None
+    try:
+        if contents.chunks:
+            meta, arrays = contents.last()
+            if contents.num_draws:
+                run = _run(contents, meta, arrays)
+        return RunStatus(
+            is_running=is_locked(path / LOCK),
+            warmup_done=int(meta.get("warmup_done", 0)),
+            num_warmup=int(manifest.identity["num_warmup"]),
+            num_draws=contents.num_draws,
+            asked=int(meta.get("asked", 0)),
+            run=run,
+            damage=contents.damage,
+            forced=len(manifest.forced),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise DamagedFileError(f"{path} is damaged: it lacks {error}.") from error
+
+
+def _run(contents: Contents, meta: dict[str, Any], arrays: dict[str, Any]) -> Run:
+    return Run(
+        posterior=None,
+        recorded=StoredDraws(contents.chunks),
+        last_positions=arrays[POSITION],
+        running_moments=moments_in(arrays, [str(name) for name in meta["moments"]]),
+        num_samples=contents.num_draws,
+        **meta["description"],
+    )
 
 
 class Store:
@@ -163,7 +176,7 @@ class Store:
             "num_draws": draws["log_likelihood"].shape[1] if draws else 0,
             "time": time.time(),
         }
-        named = {_DRAWS + name: array for name, array in draws.items()}
+        named = {DRAWS + name: array for name, array in draws.items()}
         try:
             write_arrays(path, dict(meta) | described, named | dict(state))
         except WriteError as error:
@@ -240,68 +253,12 @@ def _claimed(path: Path, identity: Identity, *, resume: bool, force: bool) -> Ma
 
 
 def _write_manifest(path: Path, manifest: Manifest) -> None:
-    write_json(path / MANIFEST, manifest._asdict() | {"sha256": manifest.checksum})
-
-
-def read_manifest(path: Path) -> Manifest:
-    """The manifest of a run directory."""
-    if not path.is_dir():
-        raise StoreError(f"{path} is not a directory; give the store of a run.")
-    if not os.path.lexists(path / MANIFEST):
-        raise StoreError(f"{path} is not the store of a run: it has no {MANIFEST}.")
-    content = read_json(path / MANIFEST)
-    try:
-        manifest = Manifest(dict(content["identity"]), list(content["forced"]))
-        checksum = content["sha256"]
-    except (TypeError, KeyError, ValueError) as error:
-        raise DamagedFileError(f"{path / MANIFEST} is damaged: it lacks {error}.") from error
-    if checksum != manifest.checksum:
-        raise DamagedFileError(f"{path / MANIFEST} is damaged: its checksum is another.")
-    return manifest
-
-
-def contents_of(path: Path, manifest: Manifest) -> Contents:
-    """Chunks by their headers, up to the first that is missing or is not what it should be."""
-    numbers = sorted(
-        int(match[1]) for match in map(_CHUNK.fullmatch, os.listdir(path)) if match is not None
-    )
-    chunks: list[Chunk] = []
-    for number in range(numbers[-1] + 1 if numbers else 0):
-        file = path / f"chunk-{number:08d}.tc"
-        try:
-            chunks.append(_checked_chunk(file, chunks, manifest))
-        except StoreError as error:
-            return Contents(chunks, str(error))
-    return Contents(chunks, None)
-
-
-def _checked_chunk(file: Path, before: list[Chunk], manifest: Manifest) -> Chunk:
-    """The chunk in `file`, if it is the next after `before`."""
-    header = read_header(file)
-    first_draw = Contents(before, None).num_draws
-    wanted = {"run": manifest.tag, "number": len(before), "first_draw": first_draw}
-    for name, value in wanted.items():
-        if header.meta.get(name) != value:
-            raise DamagedFileError(
-                f"{file} is not the next of this run: its {name} is {header.meta.get(name)!r}, "
-                f"not {value!r}."
-            )
-    num_draws = header.meta.get("num_draws")
-    shapes = {
-        entry.shape[1:2]
-        for name, entry in header.entries.items()
-        if name.startswith(_DRAWS) and name != _DRAWS + "position"
-    }
-    is_short = any(
-        len(entry.shape) < 2 for name, entry in header.entries.items() if name.startswith(_DRAWS)
-    )
-    if is_short or not isinstance(num_draws, int) or (shapes or {(0,)}) != {(num_draws,)}:
-        raise DamagedFileError(f"{file} is damaged: its draws differ in number.")
-    return Chunk(file, first_draw, num_draws)
+    content = manifest._asdict() | {"sha256": manifest.checksum, "version": __version__}
+    write_json(path / MANIFEST, content)
 
 
 def _verified(contents: Contents) -> Contents:
-    """The same after the checksums of all data were computed again."""
+    """The chunks up to the first whose data do not have the checksum they had."""
     for number, chunk in enumerate(contents.chunks):
         try:
             read_arrays(chunk.path, [])
@@ -314,7 +271,7 @@ def _set_aside(path: Path, number: int) -> None:
     """Take what a crash left, and chunks from `number` on, out of the way."""
     moved = False
     for entry in list(path.iterdir()):
-        match = _CHUNK.fullmatch(entry.name)
+        match = CHUNK.fullmatch(entry.name)
         if entry.name.startswith(TEMPORARY):
             entry.unlink()
         elif match is not None and int(match[1]) >= number:

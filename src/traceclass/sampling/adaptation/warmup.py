@@ -8,10 +8,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from traceclass.kernels.base import Kernel, Tuning
-from traceclass.kernels.tempered import Tempered
 from traceclass.posterior import Posterior
-from traceclass.sampling.adaptation import WINDOW, Memory, MoveAdaptation
-from traceclass.sampling.schedule import TemperedAdaptation
+from traceclass.sampling.adaptation.move import MoveAdaptation
+from traceclass.sampling.adaptation.temperatures import TemperedAdaptation
+from traceclass.sampling.adaptation.windows import WINDOW, Memory
 
 
 class Adaptation(Protocol):
@@ -89,9 +89,9 @@ class Separately:
 def adaptation_of(
     kernel: Kernel, num_warmup: int, posterior: Posterior, *, sizes_are_given: bool
 ) -> Adaptation:
-    """How this kernel is tuned in a warm-up of so many steps."""
-    if isinstance(kernel, Tempered):
-        return TemperedAdaptation(kernel, num_warmup, sizes_are_given=sizes_are_given)
+    """How this kernel is tuned in a warm-up of `num_warmup` steps."""
+    if kernel.ladder is not None:
+        return TemperedAdaptation(kernel.ladder, num_warmup, sizes_are_given=sizes_are_given)
     adapted = {
         number: MoveAdaptation(move, num_warmup, posterior)
         for number, move in enumerate(kernel.moves)

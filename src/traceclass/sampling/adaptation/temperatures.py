@@ -1,4 +1,4 @@
-"""What warm-up finds for a tempered kernel: its schedule, and a step size a temperature."""
+"""What warm-up finds for a tempered kernel: its schedule, and one step size per temperature."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from typing import Any
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from traceclass.kernels.base import Tuning
-from traceclass.kernels.tempered import Tempered, kicks_of, largest_step_size
-from traceclass.sampling.adaptation import WINDOW, Memory
+from traceclass.kernels.base import Ladder, Tuning
+from traceclass.kernels.tempered import kicks_of, largest_step_size
+from traceclass.sampling.adaptation.windows import WINDOW, Memory
 
-# A new schedule after so many windows, and again when half as many more have passed: early ones
-# are from chains that have not arrived, and each is estimated from what came after the last.
+# Windows before the first new schedule, and how much longer the warm-up has become at each further
+# one: early schedules come from chains that have not arrived, and each is estimated from the
+# windows after the last.
 _FIRST_ROUND, _GROWTH = 2, 1.5
 # The share of warm-up in which the schedule moves; in the rest step sizes settle for it.
 _SHARE_OF_ROUNDS = 0.7
-# log(step size) moves by at most this, divided by (number of updates since the last schedule)^0.6,
-# a Robbins-Monro sequence.
+# log(step size) moves by at most the gain, divided by (number of updates since the last
+# schedule)^0.6: a Robbins-Monro sequence.
 _GAIN, _DECAY = 1.0, 0.6
-# Steps of a chain that an update is made of; fewer tell too little.
-_STEPS_AN_UPDATE = WINDOW / 2
+# Steps of a chain that make an update; fewer tell too little.
+_STEPS_PER_UPDATE = WINDOW / 2
 # A pair that is never refused still keeps some distance, and the hottest t some from zero: where
 # prior draws make the data impossible, no t brings it nearer.
 _LEAST_REJECTION, _LEAST_T = 1e-3, 1e-20
@@ -46,24 +47,24 @@ def equalised(t: np.ndarray, rejections: np.ndarray) -> np.ndarray:
 
 
 class TemperedAdaptation:
-    """The schedule and numbers of kicks in rounds, and between them all step sizes, as arrays.
+    """Finds the schedule and the numbers of kicks in rounds, and all step sizes between them.
 
     Step sizes follow the temperatures when these move: log(step size) as a function of log(t).
     """
 
-    def __init__(self, kernel: Tempered, num_warmup: int, *, sizes_are_given: bool):
-        moves = kernel.kernel.moves
+    def __init__(self, ladder: Ladder, num_warmup: int, *, sizes_are_given: bool):
+        moves = ladder.kernel.moves
         self._num_moves = len(moves)
         self._sized = [n for n, m in enumerate(moves) if m.rule is not None and not sizes_are_given]
         rules = [moves[n].tuned_by for n in self._sized]
         self._aims = np.array([rule.target for rule in rules if rule is not None], dtype=float)
         self._moves = [moves[n] for n in self._sized]
-        self._t = np.array(kernel.first_schedule)
+        self._t = np.array(ladder.first_schedule)
         first = np.log([rule.first for rule in rules if rule is not None])
-        gaps = kernel.num_temperatures - 1
+        gaps = len(ladder.first_schedule) - 1
         self._log_sizes = np.tile(first, (gaps, 1))
         self._set_kicks()
-        self._is_moving = kernel.schedule is None
+        self._is_moving = not ladder.is_fixed
         self._ends = _round_ends(num_warmup)
         self._settles_after = int(_SHARE_OF_ROUNDS * num_warmup)
         self._num_since = np.zeros_like(self._log_sizes)
@@ -79,12 +80,12 @@ class TemperedAdaptation:
         at_limit = self._final() >= self._largest - 1e-6
         each: list[float | None] = [None] * self._num_moves
         targets = []
-        for level in range(len(at_limit)):
-            of_level = list(each)
+        for is_largest in at_limit:
+            at_temperature = list(each)
             for column, number in enumerate(self._sized):
                 aim = float(self._aims[column])
-                of_level[number] = None if at_limit[level, column] else aim
-            targets.extend(of_level)
+                at_temperature[number] = None if is_largest[column] else aim
+            targets.extend(at_temperature)
         return [*targets, *[None] * len(at_limit)]
 
     def window(self, done: int, tuning: list[Tuning]) -> tuple[list[Tuning], int]:
@@ -116,7 +117,7 @@ class TemperedAdaptation:
         On the way the error counts in shares of the largest there can be on its side, so that a
         step grows as fast as it shrinks; to settle it counts as it is, without bias.
         """
-        is_ready = self._made >= _STEPS_AN_UPDATE
+        is_ready = self._made >= _STEPS_PER_UPDATE
         error = self._accepted / np.maximum(self._made, 1) - self._aims
         if not is_settling:
             error /= np.where(error > 0, 1 - self._aims, self._aims)
@@ -161,9 +162,9 @@ class TemperedAdaptation:
     def _tuning(self, log_sizes: np.ndarray, tuning: list[Tuning]) -> list[Tuning]:
         gaps = len(log_sizes)
         tuned = [dict(of_move) for of_move in tuning]
-        for level, row in enumerate(np.exp(log_sizes)):
+        for temperature, row in enumerate(np.exp(log_sizes)):
             for column, number in enumerate(self._sized):
-                of_move = tuned[level * self._num_moves + number]
+                of_move = tuned[temperature * self._num_moves + number]
                 of_move["step_size"] = float(row[column])
                 if "num_kicks" in of_move:
                     of_move["num_kicks"] = self._kicks[column]
