@@ -14,6 +14,7 @@ from traceclass.errors import UserValueError
 from traceclass.likelihoods.base import PointLikelihood, at_noise
 from traceclass.module import Module
 from traceclass.priors.base import Prior
+from traceclass.representation import as_table, in_words, one_line
 from traceclass.validation import require_shape
 
 
@@ -46,11 +47,27 @@ class Posterior(Module):
                 "observations."
             )
 
+    def _words(self) -> dict[str, str]:
+        num_points = len(self.likelihood.points)
+        words = {
+            "prior": repr(self.prior),
+            "likelihood": f"{type(self.likelihood).__name__} at {num_points} points",
+        }
+        if self.inverse_temperature is not None:
+            words["inverse_temperature"] = in_words(self.inverse_temperature)
+        return words
+
+    def __repr__(self) -> str:
+        return one_line(type(self).__name__, self._words())
+
+    def _repr_html_(self) -> str:
+        return as_table(type(self).__name__, self._words())
+
     def log_likelihood(self, z: Float[Array, " z"]) -> Float[Array, ""]:
         """l(z), or t l(z) of a tempered posterior."""
         require_shape(z, (self.prior.num_coordinates,), "a position")
-        level = self.log_prob(self.values_of(z), z)
-        return level if self.inverse_temperature is None else self.inverse_temperature * level
+        log_likelihood, t = self.log_prob(self.values_of(z), z), self.inverse_temperature
+        return log_likelihood if t is None else t * log_likelihood
 
     def log_prob(self, values: Array, z: Float[Array, " z"]) -> Array:
         """The likelihood of values at its points, at the noise level of z; never tempered."""

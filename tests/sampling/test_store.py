@@ -259,6 +259,77 @@ def write_then_resume(path: Path, manifest: dict) -> None:
     sampled(path, resume=True)
 
 
+def as_format_1(path: Path) -> None:
+    """Rewrite a store as the first version wrote it: other names of arrays, no version."""
+    manifest = json.loads((path / "manifest.json").read_text())
+    identity = manifest["identity"] | {"library format": 1}
+    tag = Manifest(identity, []).tag
+    content = {"identity": identity, "forced": [], "sha256": Manifest(identity, []).checksum}
+    (path / "manifest.json").write_text(json.dumps(content))
+    for file in chunks(path):
+        meta, arrays = read_arrays(file)
+        if "chains/state/replicas/position" in arrays:
+            del arrays["chains/state/position"]
+        named = {
+            name.replace("chains/moments/ends/", "chains.moments['ends'].").replace("/", ".")
+            if name.startswith("chains/")
+            else name: array
+            for name, array in arrays.items()
+        }
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("traceclass.sampling.files.FORMAT", 1)
+            write_arrays(file, meta | {"run": tag}, named)
+
+
+TEMPERED = {"kernel": tc.tempered(tc.pcn, num_temperatures=3)}
+
+
+@pytest.mark.parametrize("changes", [{}, TEMPERED], ids=["cycle", "tempered"])
+def test_stores_of_format_1_are_opened_and_resumed(changes, tmp_path):
+    whole = sampled(tmp_path / "run", **changes)
+    as_format_1(tmp_path / "run")
+    assert "chains.moments['ends'].mean" in read_header(chunks(tmp_path / "run")[-1]).entries
+    opened = tc.open_run(tmp_path / "run")
+    assert opened.sha256() == whole.sha256()
+    np.testing.assert_array_equal(opened.last_positions, whole.last_positions)
+    for file in chunks(tmp_path / "run")[-2:]:
+        file.unlink()
+    again = sampled(tmp_path / "run", resume=True, **changes)
+    assert again.sha256() == whole.sha256()
+    assert tc.open_run(tmp_path / "run").sha256() == whole.sha256()
+    formats = [read_header(file).format for file in chunks(tmp_path / "run")]
+    assert formats == [1] * (len(formats) - 2) + [2] * 2
+
+
+def test_a_store_of_a_newer_format_is_refused_and_left(copy):
+    """Neither taken for damage nor set aside, in the manifest or in a chunk."""
+    meta, arrays = read_arrays(chunks(copy)[-1])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("traceclass.sampling.files.FORMAT", 7)
+        patched.setattr("traceclass.sampling.files.__version__", "9.1")
+        write_arrays(chunks(copy)[-1], meta, arrays)
+    before = sorted(p.name for p in copy.iterdir())
+    for attempt in (lambda: tc.open_run(copy), lambda: sampled(copy, resume=True)):
+        with pytest.raises(tc.StoreError, match=r"has format '7', written by version '9\.1'"):
+            attempt()
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["identity"]["library format"] = 7
+    del manifest["version"]
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    for attempt in (lambda: tc.open_run(copy), lambda: sampled(copy, resume=True, force=True)):
+        with pytest.raises(tc.StoreError, match="written by an unknown version") as refused:
+            attempt()
+        assert "\n" not in str(refused.value)
+    assert sorted(p.name for p in copy.iterdir()) == before
+
+
+def test_names_of_arrays_in_the_store_are_our_own(undisturbed):
+    names = list(read_header(chunks(undisturbed[0])[-1]).entries)
+    assert "chains/state/gradient" in names
+    assert "chains/moments/ends/m2" in names
+    assert {name.split("/")[0] for name in names} == {"draws", "chains", "adaptation"}
+
+
 def test_a_run_is_not_written_over(undisturbed, tmp_path):
     with pytest.raises(tc.StoreError, match="already holds a run; go on with it by resume"):
         sampled(undisturbed[0])

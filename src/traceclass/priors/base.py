@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Key
 from traceclass.errors import UserValueError
 from traceclass.module import Module
 from traceclass.priors.inputs import Inputs, ScaleToBox
+from traceclass.representation import as_table, fields_of, one_line
 from traceclass.validation import require_finite, require_shape
 
 # By name: numbers, or arrays of one number a layer. Those left out are the prior's own.
@@ -76,6 +77,16 @@ class Prior(Module):
         """The noise level at a position; None leaves it to the likelihood (see `Hyper`)."""
         del position
         return None
+
+    def _words(self) -> dict[str, str]:
+        """What `repr` says of it, by name."""
+        return fields_of(self)
+
+    def __repr__(self) -> str:
+        return one_line(type(self).__name__, self._words())
+
+    def _repr_html_(self) -> str:
+        return as_table(type(self).__name__, self._words())
 
     @property
     def num_coordinates(self) -> int:

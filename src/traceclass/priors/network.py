@@ -20,6 +20,7 @@ from traceclass.module import Module
 from traceclass.priors.activations import Activation, activation_named
 from traceclass.priors.base import ITS_OWN, Hyperparameters, Prior
 from traceclass.priors.inputs import Inputs
+from traceclass.representation import in_words
 from traceclass.validation import per_layer, require_count, require_memory
 
 
@@ -115,6 +116,10 @@ class NetworkPrior(Prior):
             )
         arguments: dict[str, Any] = self._arguments() | {"widths": wider}
         return type(self)(**arguments)
+
+    def _words(self) -> dict[str, str]:
+        given = self._arguments().items()
+        return {name: in_words(value) for name, value in given if value is not None}
 
     def settings(self) -> tuple[object, ...]:
         named = self._arguments() | {"widths": len(self.widths)}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import warnings as python_warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,18 +15,88 @@ from traceclass.model_choice.tempering import Tempering
 if TYPE_CHECKING:
     import pandas as pd
 
-    from traceclass.sampling.run import Run
+
+class RhatLimit(NamedTuple):
+    """What R-hat of the worst component has to be.
+
+    Above `largest` a result is not taken for one; chains go on until they are below `wanted`, which
+    is smaller, because R-hat itself is an estimate.
+    """
+
+    largest: float
+    wanted: float
+
 
 # Vehtari et al. (2021) ask for R-hat below 1.01; above 1.05 chains plainly disagree.
-LARGEST_RHAT = 1.05
+USUAL = RhatLimit(largest=1.05, wanted=1.04)
+# For tables whose rows differ by little.
+STRICT = RhatLimit(largest=1.02, wanted=1.015)
+LARGEST_RHAT = USUAL.largest
+
+
+class Diagnosed(Protocol):
+    """What `summarise` reads of a run; a `Run` has all of it."""
+
+    @property
+    def moves(self) -> Sequence[str]: ...
+
+    @property
+    def targets(self) -> Sequence[float | None]: ...
+
+    @property
+    def tuning(self) -> Mapping[str, Mapping[str, float]]: ...
+
+    @property
+    def tally(self) -> Any: ...
+
+    @property
+    def num_samples(self) -> int: ...
+
+    @property
+    def num_steps(self) -> int: ...
+
+    @property
+    def num_nonfinite(self) -> np.ndarray: ...
+
+    @property
+    def sampling_seconds(self) -> float: ...
+
+    @property
+    def chain_acceptance_rates(self) -> np.ndarray: ...
+
+    @property
+    def move_acceptance_rates(self) -> Mapping[str, float]: ...
+
+    @property
+    def is_tempered(self) -> bool: ...
+
+    @property
+    def tempering(self) -> Tempering: ...
+
+    def to_arviz(self) -> Any: ...
 
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
     """Diagnostics of a run; printing it shows all of them.
 
-    `table` has a row a recorded scalar: mean, sd, interval, bulk and tail effective sample size,
-    rank-normalised split R-hat, and effective samples a second of sampling time.
+    Parameters
+    ----------
+    table : DataFrame
+        One row per recorded scalar: mean, sd, interval, bulk and tail effective sample size,
+        rank-normalised split R-hat, and effective samples per second of sampling time.
+    acceptance_rates : (chains,)
+        Mean acceptance probability of each chain.
+    moves : dict
+        Acceptance rate and tuning of each move of the kernel.
+    tempering : Tempering or None
+        The temperatures and their exchanges, of a run with `tc.tempered`.
+    stuck_chains : tuple of int
+        Chains that never moved.
+    num_nonfinite : int
+        Proposals at which the log-likelihood was not finite.
+    warnings : tuple of str
+        What is wrong, one sentence each.
     """
 
     table: pd.DataFrame
@@ -46,7 +118,7 @@ class Summary:
         return "\n".join(lines)
 
     def _lines_of_moves(self) -> list[str]:
-        """One line a move; a tempered kernel has a table of its own."""
+        """One line per move; a tempered kernel has a table of its own."""
         if self.tempering is not None:
             return [str(self.tempering)]
         return [_line_of(move, tuning) for move, tuning in self.moves.items()]
@@ -57,7 +129,7 @@ def _line_of(move: str, figures: dict[str, float]) -> str:
     return f"{move}: {', '.join(words)}"
 
 
-def summarise(run: Run) -> Summary:
+def summarise(run: Diagnosed) -> Summary:
     """Diagnostics of a run, the stuck chains named rather than averaged away."""
     from arviz_stats.summary import summary
 
@@ -85,7 +157,7 @@ def summarise(run: Run) -> Summary:
     )
 
 
-def _warnings(run: Run, table: pd.DataFrame, stuck: tuple[int, ...]) -> list[str]:
+def _warnings(run: Diagnosed, table: pd.DataFrame, stuck: tuple[int, ...]) -> list[str]:
     warnings = []
     if stuck:
         chains = ", ".join(map(str, stuck))
@@ -103,7 +175,7 @@ def _warnings(run: Run, table: pd.DataFrame, stuck: tuple[int, ...]) -> list[str
             )
     if run.num_samples < 4:
         warnings.append(
-            f"{run.num_samples} draws a chain are too few for ESS and R-hat; keep at least 4."
+            f"{run.num_samples} draws per chain are too few for ESS and R-hat; keep at least 4."
         )
     if run.is_tempered:
         warnings.extend(run.tempering.warnings())
@@ -119,3 +191,26 @@ def _warnings(run: Run, table: pd.DataFrame, stuck: tuple[int, ...]) -> list[str
             "(all rejected)."
         )
     return warnings
+
+
+def worst_of(draws: np.ndarray) -> tuple[float, float]:
+    """The least bulk ESS and the largest R-hat over the components of draws (chains, draws, ...).
+
+    (0, inf) where they are not defined: fewer than four draws, a chain that never moved, NaN.
+    """
+    from arviz_stats.base.array import array_stats
+
+    flat = np.asarray(draws, dtype=np.float64).reshape(*draws.shape[:2], -1)
+    flat = flat[..., np.ptp(flat, axis=(0, 1)) != 0]
+    if flat.shape[-1] == 0 or flat.shape[1] < 4 or not np.isfinite(flat).all():
+        return 0.0, math.inf
+    if (np.ptp(flat, axis=1) == 0).any():
+        return 0.0, math.inf
+    with np.errstate(all="ignore"), python_warnings.catch_warnings():
+        python_warnings.simplefilter("ignore")
+        each = [
+            (np.asarray(array_stats.ess(x)).item(), np.asarray(array_stats.rhat(x)).item())
+            for x in np.moveaxis(flat, -1, 0)
+        ]
+    ess, rhat = np.array(each).T
+    return float(np.nan_to_num(ess, nan=0.0).min()), float(np.nan_to_num(rhat, nan=math.inf).max())

@@ -24,9 +24,11 @@ from traceclass.model_choice.evidence import Evidence, evidence_of
 from traceclass.model_choice.tempering import Tempering, tempering_of
 from traceclass.posterior import Posterior
 from traceclass.priors.base import Prior
+from traceclass.representation import as_table
 from traceclass.sampling.chunk import Tally
 from traceclass.sampling.diagnostics import Summary, summarise
 from traceclass.sampling.moments import Moments, pooled
+from traceclass.sampling.stored import StoredDraws
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -48,18 +50,20 @@ def leading_move(sized: Sequence[bool]) -> int:
     return next((number for number, is_sized in enumerate(sized) if is_sized), 0)
 
 
-# Counters of a draw are kept beside it under these names.
+# Counters of a draw are kept beside it under names that begin so.
 TALLY = "tally/"
+# Moves that `repr` names, and bytes of a store that it reads for their acceptance rates.
+_MOVES_SHOWN, _FEW_BYTES = 4, 2**26
 
 
-@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Run:
     """What `tc.sample` and `tc.open_run` return.
 
     `draws` maps each recorded name (and "log_likelihood") to an array (chains, draws, ...);
-    `positions` is (chains, draws, z), or None if they were not stored. Of a run with a store they
-    are read when asked for. A composed kernel has several `moves`; `acceptance_rate`, `step_size`
-    and what follows from them are those of the first that has a step size, and
+    `positions` is (chains, draws, z), or None if they were not stored. In a run with a store they
+    are read when they are asked for. A composed kernel has several `moves`; `acceptance_rate`,
+    `step_size` and what follows from them are those of the first move that has a step size, and
     `move_acceptance_rates` and `tuning` have all of them.
     """
 
@@ -82,6 +86,41 @@ class Run:
     compile_seconds: float
     # "num_samples", "until", "max_samples" or "max_time"; not known of a run that was opened
     stopped_by: str | None = None
+
+    def __repr__(self) -> str:
+        return "\n".join(["Run", *(f"  {name:10}  {text}" for name, text in self._words().items())])
+
+    def _repr_html_(self) -> str:
+        return as_table("Run", self._words())
+
+    def _words(self) -> dict[str, str]:
+        """What the run is, in five short lines; no draws are read from a large store for it."""
+        folder = self.recorded.folder if isinstance(self.recorded, StoredDraws) else None
+        more = "" if len(self.moves) <= _MOVES_SHOWN else f", ... {len(self.moves)} in all"
+        shown = self.moves[:_MOVES_SHOWN]
+        rates = "not read yet; see run.acceptance_rate"
+        if not isinstance(self.recorded, StoredDraws) or self.recorded.num_bytes < _FEW_BYTES:
+            known = self.move_acceptance_rates
+            rates = ", ".join(f"{name} {known[name]:.3f}" for name in shown) + more
+        return {
+            "moves": ", ".join(shown) + more,
+            "draws": f"{self.num_chains} chains x {self.num_samples:,} draws, "
+            f"steps per draw: {self.thin}, seed {self.seed}",
+            "acceptance": rates,
+            "positions": self._positions_in_words() + (f", in {folder}" if folder else ""),
+            "time": f"{self.sampling_seconds:.3g} s sampling, {self.warmup_seconds:.3g} s warm-up",
+        }
+
+    def _positions_in_words(self) -> str:
+        if "position" not in self.recorded:
+            return "not stored"
+        if isinstance(self.recorded, StoredDraws):
+            shape = self.recorded.shape_of("position")
+        else:
+            shape = self.recorded["position"].shape
+        where = "" if isinstance(self.recorded, StoredDraws) else ", in memory"
+        every = "every draw" if shape[1] == self.num_samples else f"{shape[1]:,} draws per chain"
+        return f"{every}, {shape[2]:,} coordinates{where}"
 
     @property
     def draws(self) -> Mapping[str, np.ndarray]:
@@ -184,7 +223,7 @@ class Run:
         return evidence_of(self.tempering)
 
     def summary(self) -> Summary:
-        """Effective sample sizes, R-hat, acceptance, effective samples a second, and warnings."""
+        """Effective sample sizes, R-hat, acceptance, effective samples per second, and warnings."""
         return summarise(self)
 
     def moments(self, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -176,6 +176,11 @@ class StoredDraws(Mapping[str, np.ndarray]):
         """The run directory; None where there are no draws."""
         return self._chunks[0].path.parent if self._chunks else None
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the files that hold the draws."""
+        return sum(chunk.path.stat().st_size for chunk in self._chunks)
+
     def __getitem__(self, name: str) -> np.ndarray:
         like = self._like[name]
         stored = DRAWS + name

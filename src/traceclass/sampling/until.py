@@ -1,20 +1,21 @@
-"""Running until the draws are good enough, rather than until there are so many."""
+"""Running until the draws are good enough, rather than to a fixed number of them."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from collections.abc import Mapping
 
 import numpy as np
 
 from traceclass.errors import UserValueError
+from traceclass.sampling.diagnostics import worst_of
 from traceclass.validation import require_count, require_positive
 
-# Looks are this much further apart each time: a tenth more draws than needed at most, and the
-# cost of looking stays a small share however long the run. Where they fall depends on nothing
-# but num_samples, so that a resumed run stops where an uninterrupted one does.
+# The number of draws grows by this factor from one look to the next: at most a tenth more draws
+# than needed are made, and the cost of looking stays a small share however long the run. Where the
+# looks fall depends on nothing but num_samples, so that a resumed run stops where an uninterrupted
+# one does.
 _GROWTH = 1.1
 
 
@@ -22,10 +23,21 @@ _GROWTH = 1.1
 class Until:
     """When a run may stop: every component of the functionals `of` has reached `ess` and `rhat`.
 
-    `ess` is the least bulk effective sample size, `rhat` the largest rank-normalised split R-hat
-    (at least one of them); `of` names recorded functionals (all of them, or the log-likelihood if
-    none is recorded). `max_samples` draws a chain or `max_time` seconds of this call end the run in
-    any case; `run.stopped_by` says what did. Components that never change are left out.
+    Components that never change are left out. `run.stopped_by` says what ended the run.
+
+    Parameters
+    ----------
+    ess : float, optional
+        The least bulk effective sample size. At least one of `ess` and `rhat` must be given.
+    rhat : float, optional
+        The largest rank-normalised split R-hat, above 1.
+    of : tuple of str
+        Names of recorded functionals. Empty: all of them, or the log-likelihood if none is
+        recorded.
+    max_samples : int
+        Draws per chain that end the run in any case.
+    max_time : float, optional
+        Seconds of this call that end the run in any case.
     """
 
     ess: float | None = None
@@ -61,26 +73,3 @@ class Until:
             if self.rhat is not None and not rhat <= self.rhat:
                 return False
         return True
-
-
-def worst_of(draws: np.ndarray) -> tuple[float, float]:
-    """The least bulk ESS and the largest R-hat over the components of draws (chains, draws, ...).
-
-    (0, inf) where they are not defined: fewer than four draws, a chain that never moved, NaN.
-    """
-    from arviz_stats.base.array import array_stats
-
-    flat = np.asarray(draws, dtype=np.float64).reshape(*draws.shape[:2], -1)
-    flat = flat[..., np.ptp(flat, axis=(0, 1)) != 0]
-    if flat.shape[-1] == 0 or flat.shape[1] < 4 or not np.isfinite(flat).all():
-        return 0.0, math.inf
-    if (np.ptp(flat, axis=1) == 0).any():
-        return 0.0, math.inf
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        each = [
-            (np.asarray(array_stats.ess(x)).item(), np.asarray(array_stats.rhat(x)).item())
-            for x in np.moveaxis(flat, -1, 0)
-        ]
-    ess, rhat = np.array(each).T
-    return float(np.nan_to_num(ess, nan=0.0).min()), float(np.nan_to_num(rhat, nan=math.inf).max())
