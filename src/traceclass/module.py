@@ -15,5 +15,5 @@ class Module(eqx.Module):
     def __hash__(self) -> int:
         return id(self)
 
-    def __eq__(self, other: object) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __eq__(self, other: object) -> bool:
         return self is other

@@ -14,7 +14,8 @@ from linear import cosine_prior, linear_gaussian
 
 import traceclass as tc
 from traceclass.kernels.base import StepSizeRule, kernel
-from traceclass.kernels.states import State, accept_or_reject, sampling_algorithm, standard_normal
+from traceclass.kernels.metropolis import accept_or_reject, sampling_algorithm
+from traceclass.kernels.states import State, standard_normal
 
 POINT = np.zeros((1, 1))
 

@@ -20,7 +20,8 @@ from cells import Cell
 from joint import Joint, half_space, priors
 
 import traceclass as tc
-from traceclass.kernels.states import GradientState, MetropolisInfo, State
+from traceclass.kernels.metropolis import MetropolisInfo
+from traceclass.kernels.states import GradientState, State
 from traceclass.module import Module
 
 

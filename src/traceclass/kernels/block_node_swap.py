@@ -9,14 +9,9 @@ import jax
 from jaxtyping import Array, Key
 
 from traceclass.kernels.base import kernel
+from traceclass.kernels.metropolis import MetropolisInfo, accept_or_reject, sampling_algorithm
 from traceclass.kernels.nodes import NodeTable, log_prior_ratio, no_pair, node_table, swap
-from traceclass.kernels.states import (
-    MetropolisInfo,
-    accept_or_reject,
-    init,
-    init_with_gradient,
-    sampling_algorithm,
-)
+from traceclass.kernels.states import init, init_with_gradient
 from traceclass.posterior import Posterior
 from traceclass.validation import require_count
 

@@ -8,17 +8,9 @@ import jax
 from jaxtyping import Array, Key
 
 from traceclass.kernels.base import KernelFactory
-from traceclass.kernels.composition import (
-    Composition,
-    CompositionInfo,
-    Part,
-    compose,
-    entry_key,
-    joined,
-    leading,
-    moves_of,
-)
-from traceclass.kernels.states import sampling_algorithm
+from traceclass.kernels.composition import Composition, compose
+from traceclass.kernels.metropolis import sampling_algorithm
+from traceclass.kernels.parts import CompositionInfo, Part, entry_key, joined, leading, moves_of
 
 
 def _cycle(parts: tuple[Part, ...]) -> Any:

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from traceclass.kernels.base import kernel
-from traceclass.kernels.states import MetropolisInfo, State, Target, init, sampling_algorithm
+from traceclass.kernels.metropolis import MetropolisInfo, sampling_algorithm
+from traceclass.kernels.states import State, Target, init
 
 
 def _rise(posterior: Target, start: Float[Array, ""], z: Float[Array, " z"]) -> Float[Array, ""]:

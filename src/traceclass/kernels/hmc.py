@@ -11,15 +11,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from traceclass.kernels.base import StepSizeRule, kernel
-from traceclass.kernels.states import (
-    GradientState,
-    MetropolisInfo,
-    Target,
-    accept_or_reject,
-    init_with_gradient,
-    sampling_algorithm,
-    standard_normal,
-)
+from traceclass.kernels.metropolis import MetropolisInfo, accept_or_reject, sampling_algorithm
+from traceclass.kernels.states import GradientState, Target, init_with_gradient, standard_normal
 from traceclass.validation import require_count
 
 # Each trajectory's step is drawn within 20 % of the step size: a fixed one can resonate with an

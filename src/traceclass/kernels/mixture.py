@@ -13,17 +13,9 @@ from jaxtyping import Array, Key
 
 from traceclass.errors import UserValueError
 from traceclass.kernels.base import KernelFactory
-from traceclass.kernels.composition import (
-    Composition,
-    CompositionInfo,
-    Part,
-    compose,
-    entry_key,
-    joined,
-    leading,
-    moves_of,
-)
-from traceclass.kernels.states import MetropolisInfo, sampling_algorithm
+from traceclass.kernels.composition import Composition, compose
+from traceclass.kernels.metropolis import MetropolisInfo, sampling_algorithm
+from traceclass.kernels.parts import CompositionInfo, Part, entry_key, joined, leading, moves_of
 
 
 def _mixture(parts: tuple[Part, ...], weights: tuple[float, ...]) -> Any:

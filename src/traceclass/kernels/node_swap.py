@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from traceclass.kernels.base import kernel
+from traceclass.kernels.metropolis import MetropolisInfo, decide, sampling_algorithm
 from traceclass.kernels.nodes import (
     NodeTable,
     Pair,
@@ -19,7 +20,7 @@ from traceclass.kernels.nodes import (
     read,
     write,
 )
-from traceclass.kernels.states import MetropolisInfo, decide, init, sampling_algorithm
+from traceclass.kernels.states import init
 from traceclass.posterior import Posterior
 
 

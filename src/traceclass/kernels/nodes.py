@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from traceclass.errors import UserValueError
-from traceclass.kernels.states import MetropolisInfo
+from traceclass.kernels.metropolis import MetropolisInfo
 from traceclass.posterior import Posterior
 from traceclass.priors.hyper import Hyper
 from traceclass.priors.network import NetworkPrior

@@ -10,15 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from traceclass.kernels.base import StepSizeRule, kernel
-from traceclass.kernels.states import (
-    MetropolisInfo,
-    State,
-    Target,
-    accept_or_reject,
-    init,
-    sampling_algorithm,
-    standard_normal,
-)
+from traceclass.kernels.metropolis import MetropolisInfo, accept_or_reject, sampling_algorithm
+from traceclass.kernels.states import State, Target, init, standard_normal
 
 
 def _step(

@@ -12,14 +12,8 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, Key
 
 from traceclass.errors import UserValueError
-from traceclass.kernels.states import (
-    GradientState,
-    State,
-    Target,
-    metropolis_info,
-    sampling_algorithm,
-    standard_normal,
-)
+from traceclass.kernels.metropolis import metropolis_info, sampling_algorithm
+from traceclass.kernels.states import GradientState, State, Target, standard_normal
 from traceclass.module import Module
 from traceclass.validation import require_finite, require_shape
 

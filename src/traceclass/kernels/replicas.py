@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from traceclass.kernels.states import MetropolisInfo
+from traceclass.kernels.metropolis import MetropolisInfo
 
 # What is kept of all temperatures beside a draw is named so; no functional's name has a slash.
 TEMPERING = "tempering/"

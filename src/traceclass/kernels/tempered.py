@@ -14,20 +14,11 @@ from jaxtyping import Array, Float, Key
 
 from traceclass.errors import UserTypeError, UserValueError
 from traceclass.kernels.base import Kernel, KernelFactory, Ladder, Tuning, as_kernel
-from traceclass.kernels.composition import (
-    Composition,
-    CompositionInfo,
-    Part,
-    moves_of,
-)
+from traceclass.kernels.composition import Composition
+from traceclass.kernels.metropolis import MetropolisInfo, sampling_algorithm
+from traceclass.kernels.parts import CompositionInfo, Part, moves_of
 from traceclass.kernels.replicas import TemperedState, swap, together
-from traceclass.kernels.states import (
-    GradientState,
-    MetropolisInfo,
-    State,
-    sampling_algorithm,
-    standard_normal,
-)
+from traceclass.kernels.states import GradientState, State, standard_normal
 from traceclass.validation import require_count
 
 # How far a trajectory at the posterior turns, in radians, and the fewest and most kicks it is made

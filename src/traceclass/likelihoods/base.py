@@ -63,6 +63,11 @@ class Likelihood(Module):
     def log_prob(self, values: Float[Array, " points"], *, noise: Any = None) -> Float[Array, ""]:
         return jnp.asarray(at_noise(self._log_prob, values, noise))
 
+    @property
+    def gives_each(self) -> bool:
+        """Whether it was made with `log_prob_each`."""
+        return self._log_prob_each is not None
+
     def log_prob_each(
         self, values: Float[Array, " points"], *, noise: Any = None
     ) -> Float[Array, " observations"]:
@@ -82,7 +87,7 @@ class Likelihood(Module):
 def gives_each(likelihood: Any) -> bool:
     """Whether it knows the log-probability of each observation."""
     if isinstance(likelihood, Likelihood):
-        return likelihood._log_prob_each is not None
+        return likelihood.gives_each
     return hasattr(likelihood, "log_prob_each")
 
 
@@ -100,7 +105,7 @@ def at_noise(log_prob: Callable[..., Array], values: Array, noise: Any) -> Array
     return log_prob(values, noise=noise)
 
 
-def _takes_noise(function: Callable) -> bool:
+def _takes_noise(function: Callable[..., Any]) -> bool:
     parameters = inspect.signature(function).parameters
     return "noise" in parameters or any(
         parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()

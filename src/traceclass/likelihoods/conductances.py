@@ -85,7 +85,9 @@ def factorise(network: Network) -> Factor:
         inverse = inverse_of(w, g + e + d)
         return d[:, None] * inverse * d, d * (inverse @ (g + e)), inverse
 
-    def body(carry: tuple[Array, Array], given: tuple[Any, ...]) -> tuple[tuple, Array]:
+    def body(
+        carry: tuple[Array, Array], given: tuple[Any, ...]
+    ) -> tuple[tuple[Array, Array], Array]:
         *line, is_middle = given
         # The middle line takes what comes from both ends; it stands here twice, so that the
         # elimination, which is long when compiled, is compiled once.

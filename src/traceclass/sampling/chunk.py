@@ -13,7 +13,7 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Int, Key, PyTree
 
 from traceclass.kernels.base import Kernel, Tuning
-from traceclass.kernels.composition import moves_of
+from traceclass.kernels.parts import moves_of
 from traceclass.posterior import Posterior
 from traceclass.sampling.functionals import Functional, recordable
 from traceclass.sampling.moments import Moments, add_draw
@@ -74,20 +74,6 @@ def traced(tuning: Sequence[Tuning]) -> tuple[Tuning, ...]:
     )
 
 
-def advance(
-    program: Program,
-    posterior: Posterior,
-    tuning: tuple[Tuning, ...],
-    key: Key[Array, ""],
-    chains: Chain,
-    schedule: Schedule,
-) -> tuple[Chain, Tally, PyTree]:
-    """See `_advance`; compiled, once for each program and posterior of one shape."""
-    is_small = posterior.prior.num_coordinates < _LARGE
-    compiled = _by_one_thread if is_small else _by_many_threads
-    return compiled(program, posterior, tuning, key, chains, schedule)
-
-
 def _advance(
     program: Program,
     posterior: Posterior,
@@ -129,6 +115,13 @@ _by_one_thread = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
     _advance, compiler_options={"xla_cpu_multi_thread_eigen": False}
 )
 _by_many_threads = eqx.filter_jit(_advance)
+
+
+def advance(program: Program, posterior: Posterior, *state: Any) -> tuple[Chain, Tally, PyTree]:
+    """`_advance` with the same arguments; compiled once per program and posterior of one shape."""
+    is_small = posterior.prior.num_coordinates < _LARGE
+    compiled = _by_one_thread if is_small else _by_many_threads
+    return compiled(program, posterior, *state)
 
 
 def _advance_chain(

@@ -19,7 +19,7 @@ import math
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -226,7 +226,7 @@ def _skim(path: Path, file: Any, num_bytes: int, checksum: Any) -> None:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _opened(path: Path) -> Generator[Any, None, None]:
     """A plain file, open for reading; links, pipes and devices are refused."""
     try:
         descriptor = os.open(path, _READ_ONLY)
@@ -308,7 +308,7 @@ def flush_directory(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[bool]:
+def locked(path: Path) -> Generator[bool, None, None]:
     """Try to hold the lock file `path`; False if another process does. It is freed on death.
 
     The file is deleted at the end, while it is held. So whoever gets a lock compares the locked

@@ -81,7 +81,7 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _digests(function: Callable, *arguments: Any) -> tuple[str, str]:
+def _digests(function: Callable[..., Any], *arguments: Any) -> tuple[str, str]:
     """Digests of the program that a function is, and of the arrays it holds."""
     # Wrapped, because JAX compares what it traces and modules that hold arrays cannot be.
     traced = jax.make_jaxpr(lambda *given: function(*given))(*arguments)

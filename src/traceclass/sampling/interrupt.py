@@ -6,7 +6,7 @@ import contextlib
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from types import FrameType
 
 
@@ -25,7 +25,7 @@ class Pending:
 
 
 @contextlib.contextmanager
-def deferred_signals() -> Iterator[Pending]:
+def deferred_signals() -> Generator[Pending, None, None]:
     """Note the first Ctrl-C or SIGTERM instead of acting on it; a second one acts at once.
 
     Python hands signals to the main thread only: elsewhere they keep their meaning.

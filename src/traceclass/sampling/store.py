@@ -15,7 +15,7 @@ import dataclasses
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -201,7 +201,7 @@ def check_room(path: Path, num_bytes: int) -> None:
 @contextlib.contextmanager
 def opened_for_writing(
     path: Path, identity: Identity, *, resume: bool, force: bool
-) -> Iterator[Store]:
+) -> Generator[Store, None, None]:
     """Hold the run directory `path`, new or to be gone on with, until the block ends.
 
     Chunks from the first damaged one on are set aside; `Store.contents.damage` names it.

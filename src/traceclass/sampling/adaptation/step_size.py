@@ -20,7 +20,7 @@ _GAMMAS = (0.05, 0.2)
 
 
 @functools.cache
-def _dual_averaging(target: float, gamma: float) -> tuple[Callable, Callable, Callable]:
+def _dual_averaging(target: float, gamma: float) -> tuple[Callable[..., Any], ...]:
     """BlackJAX's init, update and final of dual averaging; the update compiled once."""
     # Imported late, as in kernels.base.sampling_algorithm.
     from blackjax.adaptation.step_size import dual_averaging_adaptation
@@ -29,7 +29,7 @@ def _dual_averaging(target: float, gamma: float) -> tuple[Callable, Callable, Ca
     return init, jax.jit(update), final
 
 
-def _begun_at(init: Callable, step_size: float) -> Any:
+def _begun_at(init: Callable[..., Any], step_size: float) -> Any:
     """Dual averaging that begins at `step_size`, is drawn towards it, and has it as its average.
 
     BlackJAX draws towards ten times what it is given, and averages from 1.
