@@ -102,8 +102,8 @@ def _highest(posterior: Posterior, start: Array, max_iterations: int) -> Float[A
 
     @eqx.filter_jit
     def height(posterior: Posterior, z: Array) -> tuple[Array, Array]:
-        level, gradient = posterior.log_likelihood_and_gradient(z)
-        return 0.5 * jnp.vdot(z, z) - level, z - gradient
+        log_likelihood, gradient = posterior.log_likelihood_and_gradient(z)
+        return 0.5 * jnp.vdot(z, z) - log_likelihood, z - gradient
 
     def descent(z: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = height(posterior, jnp.asarray(z, dtype=start.dtype))

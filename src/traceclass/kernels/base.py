@@ -140,7 +140,7 @@ class Kernel:
 
     @property
     def first_step_size(self) -> Any:
-        """What adaptation begins from, in the form `tuning` takes: one a move that has it."""
+        """What adaptation begins from, as `tuning` takes it: one per move with a step size."""
         first = tuple(move.rule.first for move in self.moves if move.rule is not None)
         return first[0] if len(first) == 1 else first or None
 

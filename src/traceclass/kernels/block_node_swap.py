@@ -41,7 +41,7 @@ def block_node_swap(
     width, and does not build it. A finite block has a finite prior ratio at any width; the
     function changes, by what the weights beyond the block contribute, so the move is accepted with
     probability min(1, exp(l(z') - l(z)) mu_0(theta') / mu_0(theta)). With `block` at least the
-    widths and the number of inputs it is `node_swap`, dearer by a likelihood. The laws of the
+    widths and the number of inputs it is `node_swap` at the cost of a likelihood. The laws of the
     pair are those of `node_swap`. `step_size` is ignored.
     """
     del step_size

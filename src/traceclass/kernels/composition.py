@@ -30,7 +30,7 @@ class Composition(Kernel):
 
     @property
     def _reference_option(self) -> tuple[str, ...]:
-        """None: its parts may have references of their own."""
+        """No reference of its own; its parts may have references."""
         return ()
 
     def assemble(self, posterior: Target, tuning: Sequence[Tuning]) -> Any:
@@ -42,7 +42,7 @@ class Composition(Kernel):
         return self.build(tuple(built), **dict(self.options))
 
     def tuning(self, step_size: Any) -> tuple[Tuning, ...]:
-        """A number for the one move that has a step size, or a sequence, one for each that has."""
+        """What a step size says: one number, or a sequence of one per move that has a step size."""
         takers = [move.name for move in self.moves if move.rule is not None]
         given = list(step_size) if np.ndim(step_size) == 1 else [step_size]
         if takers and len(given) != len(takers):

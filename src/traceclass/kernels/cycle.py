@@ -30,7 +30,7 @@ def cycle(*kernels: KernelFactory) -> Composition:
     """A kernel whose step is one step of each of `kernels`, in this order.
 
     Each leaves the posterior invariant, so their product does; it is not reversible. The cached
-    log-likelihood and gradient go along: kernels that need the same state hand it on, and what the
+    log-likelihood and gradient go along: a kernel hands its state on to the next, and what the
     next one lacks is computed at the new position. In `tc.sample`, every part's step size is
     adapted on its own; a fixed `step_size` is a number, or a tuple if several parts have one.
 

@@ -20,8 +20,8 @@ def _rise(posterior: Target, start: Float[Array, ""], z: Float[Array, " z"]) -> 
     shrunk to the start no point is above it, for ever. A comparison with NaN is false, which
     the loop would take for "above the slice".
     """
-    level = posterior.log_likelihood(z)
-    return jnp.where(jnp.isfinite(level), level - start, -jnp.inf)
+    log_likelihood = posterior.log_likelihood(z)
+    return jnp.where(jnp.isfinite(log_likelihood), log_likelihood - start, -jnp.inf)
 
 
 def _step(posterior: Target, rng_key: Key[Array, ""], state: State) -> tuple[State, MetropolisInfo]:

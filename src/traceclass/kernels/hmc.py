@@ -54,9 +54,9 @@ def trajectory(
     def step(number: Array, carry: Any) -> Any:
         (q, _, g), p, total = carry
         q, p = cosine * q + sine * p, cosine * p - sine * q
-        level, g = posterior.log_likelihood_and_gradient(q)
+        log_likelihood, g = posterior.log_likelihood_and_gradient(q)
         p, work = kick(p, g, jnp.where(number < num_kicks - 1, epsilon, 0.5 * epsilon))
-        return GradientState(q, level, g), p, total + work
+        return GradientState(q, log_likelihood, g), p, total + work
 
     momentum, work = kick(momentum, state.gradient, 0.5 * epsilon)
     end, momentum, work = jax.lax.fori_loop(0, num_kicks, step, (state, momentum, work))
@@ -86,7 +86,7 @@ def quarter_turn(step_size: Any) -> Any:
     return jnp.clip(kicks, 1, _MOST_DEFAULT_KICKS).astype(jnp.int32)
 
 
-# 0.8: near the optimum of Hamiltonian kernels when a rejected trajectory is dear
+# 0.8 is near the optimum of Hamiltonian kernels when a rejected trajectory costs much
 # (Betancourt, Byrne & Girolami 2014).
 @kernel(StepSizeRule(0.8, first=0.05, largest=math.pi / 2), thin=1, kicks=quarter_turn)
 def hmc(posterior: Target, step_size: Any, num_kicks: Any = None) -> Any:

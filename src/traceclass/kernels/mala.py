@@ -27,8 +27,8 @@ def log_ratio(
     step = proposal.position - state.position
     both = proposal.position + state.position
     d = state.gradient + proposal.gradient - both
-    level = proposal.log_likelihood - state.log_likelihood - 0.5 * jnp.vdot(step, both)
-    return level - 0.5 * s * jnp.vdot(xi, d) - 0.125 * s**2 * jnp.vdot(d, d)
+    change = proposal.log_likelihood - state.log_likelihood - 0.5 * jnp.vdot(step, both)
+    return change - 0.5 * s * jnp.vdot(xi, d) - 0.125 * s**2 * jnp.vdot(d, d)
 
 
 def _step(

@@ -26,7 +26,7 @@ def sampling_algorithm(init: Callable[..., Any], step: Callable[..., Any]) -> An
     BlackJAX is imported here and not above: importing it computes something, after which JAX can
     no longer be told how many devices to make (`tc.use_cpu_devices`).
     """
-    # Nor is what it computes to become a part of the program that is being traced.
+    # What that import computes must not become a part of the program that is being traced.
     with jax.ensure_compile_time_eval():
         from blackjax.base import SamplingAlgorithm
 
@@ -58,7 +58,10 @@ def decide(
 
 
 def metropolis_info(info: Any) -> MetropolisInfo:
-    """Our names are BlackJAX's; its kernels lack some, and MCLMC has no rejections at all."""
+    """What happened in a step of any BlackJAX kernel.
+
+    Our names are BlackJAX's. Some of its kernels lack some of them, and MCLMC never rejects.
+    """
     if isinstance(info, MetropolisInfo):
         return info
     rate = jnp.asarray(getattr(info, "acceptance_rate", 1.0), dtype=float)

@@ -17,7 +17,7 @@ from traceclass.kernels.states import GradientState, State, Target, standard_nor
 from traceclass.module import Module
 from traceclass.validation import require_finite, require_shape
 
-# Vectors may be off by rounding.
+# Products of orthonormal vectors may be off by this much through rounding.
 _ORTHONORMAL = 1e-3
 
 
@@ -74,11 +74,11 @@ class Reference(Module):
         return self._power(0.5, z - self.mean)
 
     def tempered(self, t: Any) -> Reference:
-        r"""Of the posterior whose likelihood is raised to the power t, if that is Gaussian.
+        r"""The reference for the posterior whose likelihood is raised to the power t.
 
-        Precision I + t V diag(lambda) V'. A mean that a Gaussian likelihood has made is multiplied
-        along v_i by t (1 + lambda_i) / (1 + t lambda_i), and by t where the data say next to
-        nothing.
+        It is exact if the likelihood is Gaussian. Its precision is I + t V diag(lambda) V'; the
+        mean is multiplied along v_i by t (1 + lambda_i) / (1 + t lambda_i), and by t in directions
+        of which the data say next to nothing.
         """
         along = self.vectors.T @ self.mean
         factors = t * (1 + self.eigenvalues) / (1 + t * self.eigenvalues)
@@ -104,21 +104,21 @@ class Reference(Module):
         return vector + self.vectors @ (change * (self.vectors.T @ vector))
 
     def entered(self, state: Any) -> Any:
-        """A state of the kernel's own, as it is in the coordinates zeta."""
-        z, level = state.position, state.log_likelihood + self.phi(state.position)
+        """A state of the kernel's own, expressed in the coordinates zeta."""
+        z, log_likelihood = state.position, state.log_likelihood + self.phi(state.position)
         if isinstance(state, GradientState):
             gradient = self._power(-0.5, state.gradient + self.phi_gradient(z))
-            return GradientState(self.coordinates(z), level, gradient)
-        return State(self.coordinates(z), level)
+            return GradientState(self.coordinates(z), log_likelihood, gradient)
+        return State(self.coordinates(z), log_likelihood)
 
     def left(self, state: Any) -> Any:
-        """The way back."""
+        """A state in the coordinates zeta, expressed as the kernel's own; undoes `entered`."""
         z = self.position(state.position)
-        level = state.log_likelihood - self.phi(z)
+        log_likelihood = state.log_likelihood - self.phi(z)
         if isinstance(state, GradientState):
             gradient = self._power(0.5, state.gradient) - self.phi_gradient(z)
-            return GradientState(z, level, gradient)
-        return State(z, level)
+            return GradientState(z, log_likelihood, gradient)
+        return State(z, log_likelihood)
 
 
 class _InCoordinates:
@@ -151,7 +151,7 @@ def with_reference(build: Callable[[Target], Any], posterior: Target, reference:
     def step(rng_key: Key[Array, ""], state: Any) -> tuple[Any, Any]:
         moved, info = algorithm.step(rng_key, reference.entered(state))
         is_accepted = metropolis_info(info).is_accepted
-        # There and back again is not the same in the last digit: who is rejected stays.
+        # Going to zeta and back changes the last digit, so a rejected step keeps the state it had.
         chosen = jax.tree.map(
             lambda new, old: jnp.where(is_accepted, new, old), reference.left(moved), state
         )

@@ -1,4 +1,4 @@
-"""Replicas at several powers of the likelihood, their exchange, and the way they travel."""
+"""Replicas at several powers of the likelihood, their exchange, and how they travel."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def together(replica: Any, count: int) -> TemperedState:
 
 
 def swap(
-    key: Key[Array, ""], t: Float[Array, " levels"], state: TemperedState
+    key: Key[Array, ""], t: Float[Array, " temperatures"], state: TemperedState
 ) -> tuple[TemperedState, MetropolisInfo, Bool[Array, " gaps"]]:
     r"""Exchange neighbours, the even pairs and the odd ones in turn.
 
@@ -74,15 +74,15 @@ def swap(
     to a limit instead of to zero (Okabe et al. 2001; Syed et al., JRSS-B 2022). Returns the state,
     what happened for each pair, and which pairs were tried.
     """
-    levels = state.replicas.log_likelihood
+    log_likelihoods = state.replicas.log_likelihood
     gaps = jnp.arange(t.size - 1)
     is_tried = gaps % 2 == state.num_exchanges % 2
-    log_ratio = (t[:-1] - t[1:]) * (levels[1:] - levels[:-1])
-    is_nonfinite = ~jnp.isfinite(levels[1:]) | jnp.isnan(log_ratio)
+    log_ratio = (t[:-1] - t[1:]) * (log_likelihoods[1:] - log_likelihoods[:-1])
+    is_nonfinite = ~jnp.isfinite(log_likelihoods[1:]) | jnp.isnan(log_ratio)
     log_ratio = jnp.where(is_nonfinite, -jnp.inf, log_ratio)
     threshold = -jax.random.exponential(key, gaps.shape, log_ratio.dtype)
     is_accepted = is_tried & (threshold <= log_ratio)
-    # Level k gets what stood at k + 1, k - 1 or k.
+    # Temperature k gets the replica that stood at k + 1, k - 1 or k.
     no = jnp.zeros(1, bool)
     down, up = jnp.append(is_accepted, no), jnp.append(no, is_accepted)
     order = jnp.arange(t.size) + down - up
@@ -98,7 +98,7 @@ def swap(
 
 
 def _travelled(state: TemperedState) -> TemperedState:
-    """Note who is at an end, and whether this completes a round trip."""
+    """Note which replicas are at the two ends, and whether this completes a round trip."""
     at_posterior, at_prior = state.labels[0], state.labels[-1]
     last_end = state.last_end
     is_trip = last_end[at_prior] == _AT_POSTERIOR

@@ -22,9 +22,9 @@ from traceclass.kernels.states import GradientState, State, standard_normal
 from traceclass.validation import require_count
 
 # How far a trajectory at the posterior turns, in radians, and the fewest and most kicks it is made
-# of. A quarter turn, which suits a kernel by itself, is too long: what is far away is reached by
-# way of the prior. Hotter trajectories have as many kicks, because all are computed together, and
-# longer steps. Measured: benchmarks/README.md.
+# of. A quarter turn, which suits a kernel by itself, is too long: functions far away are reached
+# by way of the prior. Hotter trajectories have as many kicks, because all are computed together,
+# and longer steps. benchmarks/README.md has the measurements.
 _TURN, _FEWEST_KICKS, _MOST_KICKS = 0.4, 5, 40
 _DEFAULT = 10
 # The hottest inverse temperature above zero that adaptation begins with.
@@ -92,7 +92,7 @@ class Tempered(Kernel):
 
     @property
     def _reference_option(self) -> tuple[str, ...]:
-        """None: the inner kernel may have one."""
+        """No reference of its own; the inner kernel may have one."""
         return ()
 
     @property
@@ -111,9 +111,10 @@ class Tempered(Kernel):
         )
 
     def tuning(self, step_size: Any) -> tuple[Tuning, ...]:
-        """Of a step size as the inner kernel takes it, for all temperatures or one for each.
+        """What a step size says about each of `moves`.
 
-        One for each goes along the first axis, the posterior's first and without the prior.
+        It is one step size as the inner kernel takes it, for all temperatures, or one for each
+        along the first axis: the posterior's first, and without the prior.
         """
         gaps = self.num_temperatures - 1
         num_sized = sum(move.rule is not None for move in self.kernel.moves)
@@ -149,26 +150,32 @@ class Tempered(Kernel):
             )
         gaps = self.num_temperatures - 1
         num_moves = len(self.kernel.moves)
-        by_level = [
-            tuple(tuning[level * num_moves : (level + 1) * num_moves]) for level in range(gaps)
-        ]
+        by_temperature = [tuple(tuning[k * num_moves : (k + 1) * num_moves]) for k in range(gaps)]
         hotter = [swap["inverse_temperature"] for swap in tuning[gaps * num_moves :]]
         return _algorithm(
             self.kernel,
             posterior,
-            jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(x) for x in leaves]), *by_level),
+            jax.tree.map(
+                lambda *leaves: jnp.stack([jnp.asarray(x) for x in leaves]), *by_temperature
+            ),
             jnp.stack([jnp.asarray(t, dtype=float) for t in (1.0, *hotter)]),
             self.steps_per_swap,
         )
 
 
 def _algorithm(
-    kernel: Kernel, posterior: Any, tuning: Any, t: Float[Array, " levels"], steps_per_swap: int
+    kernel: Kernel,
+    posterior: Any,
+    tuning: Any,
+    t: Float[Array, " temperatures"],
+    steps_per_swap: int,
 ) -> Any:
-    """The algorithm for inverse temperatures t_0 = 1 > ... > t_K = 0; `tuning` has a leading axis
-    over all but the last."""
+    """The algorithm for inverse temperatures t_0 = 1 > ... > t_K = 0.
+
+    `tuning` has a leading axis over all of them but the last.
+    """
     at_posterior = jax.tree.map(lambda leaf: leaf[0], tuning)
-    # A reference's own part of a log-likelihood takes digits from it: states are made without one.
+    # What a reference adds to a log-likelihood takes digits from it, so states are made without.
     has_reference = any(move.reference is not None for move in kernel.moves)
     raw = _without_reference(kernel).assemble(posterior, at_posterior)
 
@@ -197,10 +204,11 @@ def _algorithm(
         end, counts = jax.lax.fori_loop(0, steps_per_swap, step, (entered, none))
         if _is_ours(end) and not has_reference:
             left = _times(1 / t, end)
-            # There and back again is not the same in the last digit: what did not change stays.
+            # Multiplying by t and dividing by it changes the last digit, so a log-likelihood that
+            # did not change keeps the value it had.
             is_same = end.log_likelihood == entered.log_likelihood
-            level = jnp.where(is_same, replica.log_likelihood, left.log_likelihood)
-            left = left._replace(log_likelihood=level)
+            kept = jnp.where(is_same, replica.log_likelihood, left.log_likelihood)
+            left = left._replace(log_likelihood=kept)
         else:
             left = begun(end.position, key_entry)
         moved = (counts[0].is_accepted > 0).any()
@@ -209,8 +217,8 @@ def _algorithm(
     def from_prior(key: Array, like: Array) -> Any:
         """An independent draw of the prior; where the likelihood fails it has l = -inf."""
         state = begun(standard_normal(key, like), key)
-        level = jnp.where(_is_finite(state), state.log_likelihood, -jnp.inf)
-        return state._replace(log_likelihood=level)
+        log_likelihood = jnp.where(_is_finite(state), state.log_likelihood, -jnp.inf)
+        return state._replace(log_likelihood=log_likelihood)
 
     def step(
         rng_key: Key[Array, ""], state: TemperedState
@@ -260,7 +268,7 @@ def _with_references(kernel: Kernel, change: Callable[[Any], Any]) -> Kernel:
 
 
 def _at_power(kernel: Kernel, t: Array) -> Kernel:
-    """With references of the posterior as they would be for its likelihood to the power t."""
+    """The kernel with its references as they would be for the likelihood to the power t."""
     return _with_references(kernel, lambda reference: reference.tempered(t))
 
 
@@ -299,17 +307,29 @@ def tempered(
 
         mu_t(dz) = exp(t l(z)) N(0, I)(dz) / Z_t,   1 = t_0 > t_1 > ... > t_K = 0
 
-    One step: `steps_per_swap` steps of the kernel at each t > 0 with a step size of its own, an
-    independent draw at t = 0, where mu_0 is the prior, and an exchange of neighbours (`swap`). All
-    measures have densities with respect to the prior, so this is as well defined for functions as
-    the kernel itself. What the kernel cannot cross is gone around by way of the prior.
+    One step is made of `steps_per_swap` steps of the kernel at each t > 0, with a step size of its
+    own, an independent draw at t = 0, where mu_0 is the prior, and an exchange of neighbours
+    (`swap`). All measures have densities with respect to the prior, so this is as well defined for
+    functions as the kernel itself. Where the kernel cannot cross from one mode to another, replicas
+    go around by way of the prior.
 
     In `tc.sample` a chain is such a group of replicas. Warm-up moves the powers until all
     neighbours are refused equally often; `schedule` fixes them instead, e.g. (1, 0.3, 0.1, 0).
     `run.tempering` has the schedule, the communication barrier (the sum of these refusals: use
-    about twice as many temperatures) and the round trips; `run.evidence` the evidence. Inside,
-    `tc.hmc` has trajectories of at most 40 kicks unless `tc.hmc.using(num_kicks=...)` says
-    otherwise. Chains are spread over devices, the replicas of one are not.
+    about twice as many temperatures) and the round trips; `run.evidence` has the evidence. Chains
+    are spread over devices; the replicas of one chain are not.
+
+    Parameters
+    ----------
+    kernel : Kernel or callable
+        What moves the replicas. `tc.hmc` has trajectories of at most 40 kicks here, unless
+        `tc.hmc.using(num_kicks=...)` says otherwise.
+    num_temperatures : int, optional
+        How many powers, the posterior's and the prior's included. None: 10, or those of `schedule`.
+    schedule : sequence of floats, optional
+        The powers, falling from 1 to 0. None: they are found in warm-up.
+    steps_per_swap : int
+        Steps of the kernel between two exchanges.
 
     >>> import traceclass as tc
     >>> tc.tempered(tc.pcn, num_temperatures=3).first_schedule

@@ -12,12 +12,16 @@ from traceclass.validation import require_count
 
 
 def use_cpu_devices(count: int | None = None) -> int:
-    """Make JAX show `count` CPU devices (default: one a core), so that chains run in parallel.
+    """Make JAX show `count` CPU devices, so that chains run in parallel.
 
     Call it once, before anything is computed: JAX fixes its devices at first use. The library
     never calls it by itself; the command line does. Returns the number of devices.
 
-    Cores are counted by what this process may use, not by what the machine has.
+    Parameters
+    ----------
+    count : int, optional
+        Devices. None: one per core that this process may use, which may be fewer than the machine
+        has.
     """
     if count is None:
         affinity = hasattr(os, "sched_getaffinity")

@@ -37,6 +37,6 @@ def pooled(moments: Moments) -> tuple[np.ndarray, np.ndarray]:
     weights = count / count.sum()
     overall = np.tensordot(weights, mean, axes=1)
     between = np.tensordot(count, (mean - overall) ** 2, axes=1)
-    # Rounding can leave a sum of squares a hair below zero where all draws are the same.
+    # Rounding can leave a sum of squares slightly below zero where all draws are the same.
     variance = np.maximum(m2.sum(axis=0) + between, 0.0) / (count.sum() - 1)
     return np.asarray(overall), np.asarray(np.sqrt(variance))

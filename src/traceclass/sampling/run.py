@@ -283,7 +283,15 @@ class Run:
         return self.posterior.prior
 
     def predict(self, x: Any, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> Prediction:
-        """Mean, sd and quantiles of the function at points x (n, d), over all stored draws."""
+        """Mean, sd and quantiles of the function at new points, over all stored draws.
+
+        Parameters
+        ----------
+        x : array (points, dim)
+            Where to evaluate the function.
+        quantiles : sequence of floats
+            Probabilities in [0, 1].
+        """
         positions, prior = jnp.asarray(self.flat_positions()), self._prior()
         points = prior.checked_points(jnp.atleast_2d(jnp.asarray(x, dtype=float)))
         batch = max(1, _MAX_VALUES // len(positions))

@@ -22,7 +22,7 @@ _GAMMAS = (0.05, 0.2)
 @functools.cache
 def _dual_averaging(target: float, gamma: float) -> tuple[Callable[..., Any], ...]:
     """BlackJAX's init, update and final of dual averaging; the update compiled once."""
-    # Imported late, as in kernels.base.sampling_algorithm.
+    # Imported late, as in kernels.metropolis.sampling_algorithm.
     from blackjax.adaptation.step_size import dual_averaging_adaptation
 
     init, update, final = dual_averaging_adaptation(target, gamma=gamma)
@@ -60,7 +60,7 @@ class StepSizeAdaptation:
         return min(float(jnp.exp(self._state.log_step_size)), self._largest)
 
     def update(self, acceptance_rate: float, tried: float) -> None:
-        """Learn from some steps: their mean acceptance rate, and how many a chain there were.
+        """Learn from `tried` steps per chain and their mean acceptance rate.
 
         They are pooled until they make a window; fewer tell too little.
         """
@@ -72,6 +72,7 @@ class StepSizeAdaptation:
             self._sum, self._tried = 0.0, 0.0
 
     def restart(self) -> None:
+        """Begin again from the step size found so far."""
         found, self._phase = self.settled(), 1
         self._state = _begun_at(self._phases[1][0], found)
         self._sum, self._tried = 0.0, 0.0

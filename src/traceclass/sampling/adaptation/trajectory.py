@@ -32,9 +32,9 @@ class TrajectoryAdaptation:
 
     The length of a trajectory is a share of a quarter turn of the rotation, so `num_kicks` is
     (pi/2) share / step size. Trials of all shares take turns, each of as many trajectories as make
-    the same number of gradients, and the mean square change of several functionals f_j over a
-    trial (the function's values at the data, and the log-likelihood) gives the autocorrelation
-    left at that cost:
+    the same number of gradients. The mean square change over a trial of several functionals f_j,
+    the function's values at the data and the log-likelihood, gives the autocorrelation rho_j that
+    is left at that cost:
 
         1 - rho_j = E (f_j' - f_j)^2 / (2 Var f_j)
 
@@ -105,7 +105,12 @@ class TrajectoryAdaptation:
 
 
 class _Sums:
-    """Means and variances of rows that come in groups, without keeping the rows."""
+    """Means and variances of rows that come in groups, without keeping the rows.
+
+    These are plain sums in double precision, not the recursion of `moments.add_draw`: many rows
+    arrive at once, the sums are on disk in stores that must be resumed, and the recursion rounds
+    differently, so that another length of trajectory might be chosen.
+    """
 
     def __init__(self, num_groups: int):
         self.count = np.zeros(num_groups)

@@ -1,4 +1,4 @@
-"""What a session asks of warm-up, for any kernel: every move by itself, or a kernel's own way."""
+"""What a session asks of warm-up: each move adapts by itself, or all temperatures together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Adaptation(Protocol):
 
     @property
     def targets(self) -> Sequence[float | None]:
-        """The acceptance rate that each move aims at, if any."""
+        """The acceptance rate that each move aims at; None for a move without one."""
         ...
 
     def window(self, done: int, tuning: list[Tuning]) -> tuple[list[Tuning], int]:
@@ -41,7 +41,9 @@ class Adaptation(Protocol):
         """All it has learnt, between two windows; `remember` takes it back."""
         ...
 
-    def remember(self, memory: Memory) -> None: ...
+    def remember(self, memory: Memory) -> None:
+        """Take back what `memory` gave."""
+        ...
 
 
 class Separately:
