@@ -7,6 +7,8 @@ import hashlib
 import json
 import os
 import pickle
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -212,6 +214,74 @@ def test_a_lock_file_that_was_left_behind_is_no_lock(tmp_path):
     assert not is_locked(tmp_path / "lock")
     with locked(tmp_path / "lock") as held:
         assert held
+
+
+def test_a_lock_behind_a_link_is_neither_taken_nor_asked(tmp_path):
+    (tmp_path / "victim").write_text("kept")
+    (tmp_path / "lock").symlink_to(tmp_path / "victim")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "new")
+    for name in ("lock", "nowhere"):
+        with pytest.raises(OSError, match=os.strerror(errno.ELOOP)), locked(tmp_path / name):
+            pass
+        assert not is_locked(tmp_path / name)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["lock", "nowhere", "victim"]
+    assert (tmp_path / "victim").read_text() == "kept"
+
+
+def test_asking_for_a_lock_makes_no_file_and_needs_no_right_to_write(tmp_path, monkeypatch):
+    assert not is_locked(tmp_path / "lock")
+    assert list(tmp_path.iterdir()) == []
+    real = os.open
+
+    def read_only(path, flags, *arguments):
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return real(path, flags, *arguments)
+
+    with locked(tmp_path / "lock"), monkeypatch.context() as patched:
+        patched.setattr("traceclass.sampling.files.os.open", read_only)
+        assert is_locked(tmp_path / "lock")
+        with pytest.raises(PermissionError), locked(tmp_path / "lock"):
+            pass
+
+
+def test_a_lock_dies_with_its_process(tmp_path):
+    code = (
+        "import sys, time; from pathlib import Path; from traceclass.sampling.files import locked\n"
+        "with locked(Path(sys.argv[1])) as held: print(held, flush=True); time.sleep(60)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "lock")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "True\n"
+        assert is_locked(tmp_path / "lock")
+        with locked(tmp_path / "lock") as second:
+            assert not second
+        holder.kill()
+    assert not is_locked(tmp_path / "lock")
+    with locked(tmp_path / "lock") as again:
+        assert again
+
+
+def test_importing_needs_no_posix(tmp_path):
+    """Without what only POSIX systems have, once other packages have been imported with it."""
+    code = (
+        "import jax, os, sys; sys.modules['fcntl'] = None\n"
+        "for name in ('O_NOFOLLOW', 'O_NONBLOCK', 'O_CLOEXEC', 'O_DIRECTORY', 'sysconf'):\n"
+        "    delattr(os, name)\n"
+        "import traceclass\n"
+        "from pathlib import Path\n"
+        "from traceclass.sampling.files import read_json, write_json\n"
+        "from traceclass.validation import physical_memory\n"
+        "write_json(Path(sys.argv[1]), 3); print(read_json(Path(sys.argv[1])), physical_memory())"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "a.json")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert answer.stdout.split() == ["3", str(sys.maxsize)]
 
 
 def test_a_lock_on_a_deleted_file_is_not_taken(tmp_path, monkeypatch):

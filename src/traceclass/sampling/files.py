@@ -52,7 +52,8 @@ def _flags(*names: str) -> int:
 
 _READ_ONLY = _flags("O_RDONLY", "O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY")
 _NEW = _flags("O_WRONLY", "O_CREAT", "O_EXCL", "O_NOFOLLOW", "O_CLOEXEC", "O_BINARY")
-_LOCK = _flags("O_RDWR", "O_CREAT", "O_NOFOLLOW", "O_CLOEXEC", "O_BINARY")
+_READ_WRITE = _flags("O_RDWR", "O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY")
+_LOCK = _READ_WRITE | os.O_CREAT
 # Seconds before each attempt to take a lock: whoever asks `is_locked` holds it for an instant.
 _PAUSES = (0.0, 0.02, 0.1)
 TEMPORARY = ".new-"
@@ -355,11 +356,17 @@ def is_locked(path: Path) -> bool:
 
 def _is_held(path: Path, pause: float) -> bool:
     time.sleep(pause)
-    try:
-        descriptor = os.open(path, _READ_ONLY)
-    except OSError:
-        return False
-    try:
-        return not lock_descriptor(descriptor, blocking=False)
-    finally:
-        os.close(descriptor)
+    # A network file system locks only files that are open for writing; a folder of somebody else
+    # may let us read only.
+    for flags in (_READ_WRITE, _READ_ONLY):
+        try:
+            descriptor = os.open(path, flags)
+        except OSError:
+            continue
+        try:
+            return not lock_descriptor(descriptor, blocking=False)
+        except OSError:
+            continue
+        finally:
+            os.close(descriptor)
+    return False
