@@ -73,15 +73,15 @@ def replace_method(
 
 def pcn_position(new_position: Callable) -> Callable[[Any], Any]:
     """A pCN step whose proposal is made by `new_position(z, xi, beta)`."""
-    base = module("base")
+    states, metropolis = module("states"), module("metropolis")
 
     def make(_):
         def step(posterior, beta, key, state):
             key_noise, key_accept = jax.random.split(key)
-            xi = base.standard_normal(key_noise, state.position)
-            proposal = base.init(posterior, new_position(state.position, xi, beta))
+            xi = states.standard_normal(key_noise, state.position)
+            proposal = states.init(posterior, new_position(state.position, xi, beta))
             log_ratio = proposal.log_likelihood - state.log_likelihood
-            return base.accept_or_reject(key_accept, log_ratio, proposal, state)
+            return metropolis.accept_or_reject(key_accept, log_ratio, proposal, state)
 
         return step
 
@@ -399,11 +399,11 @@ FAULTS = {
     ),
     "cycle: gradient of the next part not made anew": Fault(
         Cell("cycle(pcn, mala)", "Fourier", "regression"),
-        replace_method("composition", "Part", "entered", gradient_not_made_anew),
+        replace_method("parts", "Part", "entered", gradient_not_made_anew),
     ),
     "NaN accepted": Fault(
         PCN,
-        replace("base", "decide", nan_accepted),
+        replace("metropolis", "decide", nan_accepted),
         joint=lambda: half_space(priors()["Fourier"]),
     ),
     "reference: its mean left out of the ratio": Fault(
