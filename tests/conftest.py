@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import gc
 import os
 import re
 from pathlib import Path
@@ -17,6 +18,10 @@ tc.use_cpu_devices(2)
 
 # JAX's words for a file of its cache that cannot be read.
 HALF_WRITTEN = "Error reading persistent compilation cache entry"
+# Linux gives a process 65,530 memory maps, of which a compiled program takes five or so; JAX ends
+# in a segmentation fault when there are no more.
+MEMORY_MAPS = Path("/proc/self/maps")
+MANY_MAPS = 20_000
 
 
 def pytest_configure(config):
@@ -34,6 +39,17 @@ def compilation_cache(tmp_path_factory):
     (folder / "jax").mkdir(exist_ok=True)
     jax.config.update("jax_compilation_cache_dir", str(folder / "jax"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    # What tracing leaves lives long: the collector looks through all of it again and again.
+    gc.freeze()
+    gc.set_threshold(200_000, 50, 100)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_programs():
+    """Forget compiled programs after a file of tests if the process holds many of them."""
+    yield
+    if MEMORY_MAPS.exists() and MEMORY_MAPS.read_bytes().count(b"\n") > MANY_MAPS:
+        jax.clear_caches()
 
 
 @functools.cache
