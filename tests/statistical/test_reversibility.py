@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,6 +24,12 @@ pytestmark = pytest.mark.usefixtures("x64")
 MODELS = [(prior, likelihood) for prior in ("tcNN", "iid", "Fourier") for likelihood in LIKELIHOODS]
 
 
+# Whole moves are compiled: operation by operation, every model would compile a hundred programs.
+state_at = eqx.filter_jit(init_with_gradient)
+level_at = eqx.filter_jit(tc.Posterior.log_likelihood)
+
+
+@functools.cache
 def setting(prior: str, likelihood: str) -> tuple[tc.Posterior, jax.Array, jax.Array]:
     """A posterior with data, a position and a noise vector."""
     key_z, key_y, key_position, key_noise = jax.random.split(jax.random.key(3), 4)
@@ -31,20 +40,39 @@ def setting(prior: str, likelihood: str) -> tuple[tc.Posterior, jax.Array, jax.A
 
 
 def log_density(posterior: tc.Posterior, z: jax.Array) -> float:
-    return float(posterior.log_likelihood(z) - 0.5 * jnp.sum(z**2))
+    return float(level_at(posterior, z)) - 0.5 * np.sum(np.asarray(z) ** 2)
 
 
-def log_normal(x: jax.Array, mean: jax.Array, sd: float) -> float:
+def log_normal(x: np.ndarray, mean: np.ndarray, sd: float) -> float:
     """Up to a constant that does not depend on x and the mean."""
-    return float(-0.5 * jnp.sum(((x - mean) / sd) ** 2))
+    return -0.5 * np.sum(((x - mean) / sd) ** 2)
+
+
+def as_numpy(state):
+    return jax.tree.map(np.asarray, state)
+
+
+@eqx.filter_jit
+def pcnl_move(posterior, z, xi, delta, rho):
+    """Both ends of a move, and its log-ratio."""
+    state = init_with_gradient(posterior, z)
+    after = init_with_gradient(posterior, propose(state, xi, delta))
+    return state, after, rho(state, after, delta) - rho(after, state, delta)
+
+
+@eqx.filter_jit
+def mala_move(posterior, z, xi, s):
+    """Both ends of a move, and its log-ratio."""
+    state = init_with_gradient(posterior, z)
+    drift = 0.5 * s**2 * (state.gradient - z)
+    after = init_with_gradient(posterior, z + drift + s * xi)
+    return state, after, mala_log_ratio(state, after, xi, s)
 
 
 def pcnl_error(posterior: tc.Posterior, z: jax.Array, xi: jax.Array, delta: float = 0.1) -> float:
     """pCNL's log-ratio minus log pi(z') q(z', z) / pi(z) q(z, z'), q a Gaussian."""
-    state = init_with_gradient(posterior, z)
-    after = init_with_gradient(posterior, propose(state, xi, delta))
-    rho = module("pcnl").rho
-    got = float(rho(state, after, delta) - rho(after, state, delta))
+    move = pcnl_move(posterior, z, xi, delta, module("pcnl").rho)
+    state, after, got = as_numpy(move)
 
     def log_q(u, v):
         mean = ((2 - delta) * u.position + 2 * delta * u.gradient) / (2 + delta)
@@ -52,20 +80,20 @@ def pcnl_error(posterior: tc.Posterior, z: jax.Array, xi: jax.Array, delta: floa
 
     want = log_density(posterior, after.position) + log_q(after, state)
     want -= log_density(posterior, z) + log_q(state, after)
-    return (got - want) / max(1.0, abs(want))
+    return float(got - want) / max(1.0, abs(want))
 
 
 def hmc_errors(posterior: tc.Posterior, z: jax.Array, p: jax.Array) -> tuple[float, float]:
     """The way back by the reversed momentum, and dH against the two energies."""
-    state = init_with_gradient(posterior, z)
-    follow = module("hmc").trajectory
+    state = state_at(posterior, z)
+    follow = eqx.filter_jit(module("hmc").trajectory)
     end, momentum, energy_error = follow(posterior, state, p, jnp.asarray(0.03), 7)
     back, reversed_momentum, _ = follow(posterior, end, -momentum, jnp.asarray(0.03), 7)
-    way = max(float(jnp.max(jnp.abs(back.position - z))),
-              float(jnp.max(jnp.abs(reversed_momentum + p))))  # fmt: skip
+    away = np.asarray(back.position) - z, np.asarray(reversed_momentum) + p
+    way = max(float(np.abs(difference).max()) for difference in away)
 
     def energy(q, p):
-        return -log_density(posterior, q) + float(0.5 * jnp.sum(p**2))
+        return -log_density(posterior, q) + 0.5 * np.sum(np.asarray(p) ** 2)
 
     want = energy(end.position, momentum) - energy(z, p)
     return way, (float(energy_error) - want) / max(1.0, abs(want))
@@ -87,9 +115,7 @@ def test_hmc_goes_back_the_way_it_came_and_knows_its_energy(prior, likelihood):
 def test_mala_ratio_is_that_of_the_densities(prior, likelihood):
     posterior, z, xi = setting(prior, likelihood)
     s = 0.2
-    state = init_with_gradient(posterior, z)
-    drift = 0.5 * s**2 * (state.gradient - z)
-    after = init_with_gradient(posterior, z + drift + s * xi)
+    state, after, got = as_numpy(mala_move(posterior, z, xi, s))
 
     def log_q(u, v):
         mean = u.position + 0.5 * s**2 * (u.gradient - u.position)
@@ -97,7 +123,6 @@ def test_mala_ratio_is_that_of_the_densities(prior, likelihood):
 
     want = log_density(posterior, after.position) + log_q(after, state)
     want -= log_density(posterior, z) + log_q(state, after)
-    got = float(mala_log_ratio(state, after, xi, s))
     assert abs(got - want) < TOLERANCE * max(1.0, abs(want))
 
 
@@ -120,11 +145,11 @@ def test_a_swap_undoes_itself_and_knows_its_prior_ratio(prior, block):
 def test_a_swap_permutes_parameters_and_gradient_and_keeps_the_function(prior):
     posterior, z, _ = setting(prior, "action choice")
     table = node_table(posterior, "uniform", move="node_swap")
-    before = init_with_gradient(posterior, z)
+    before = state_at(posterior, z)
     for layer, width in enumerate(posterior.prior.widths):
         for i in range(width - 1):
             pair = table.pair(layer, i)
-            after = init_with_gradient(posterior, swap(z, pair, pair.ratio))
+            after = state_at(posterior, swap(z, pair, pair.ratio))
             np.testing.assert_allclose(
                 posterior.values_of(after.position), posterior.values_of(z), rtol=1e-9, atol=1e-12
             )
@@ -173,8 +198,7 @@ def test_an_exact_fault_is_caught(name, monkeypatch, count_as):
 def test_the_trajectory_is_of_second_order():
     """Halving the step quarters the energy error of a trajectory of the same length."""
     posterior, z, p = setting("tcNN", "regression")
-    state = init_with_gradient(posterior, z)
-    errors = [
-        float(trajectory(posterior, state, p, jnp.asarray(0.02 / n), 5 * n)[2]) for n in (4, 8)
-    ]
+    state = state_at(posterior, z)
+    follow = eqx.filter_jit(trajectory)
+    errors = [float(follow(posterior, state, p, jnp.asarray(0.02 / n), 5 * n)[2]) for n in (4, 8)]
     assert errors[0] / errors[1] == pytest.approx(4, rel=0.1)
