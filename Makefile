@@ -32,8 +32,12 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright
 
+# Nearly all the time of the tests is XLA's, and most of that spent on code that runs once. What
+# has to be compiled as it is for users asks for it (tests/as_shipped.py); so is `make test-long`.
+QUICK_TO_COMPILE := --xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=1
+
 test: lint
-	$(BIN)/pytest -n 2 --dist loadgroup -m 'not long'
+	XLA_FLAGS='$(QUICK_TO_COMPILE)' $(BIN)/pytest -n 2 --dist loadgroup -m 'not long'
 
 test-long: $(VENV)/.installed-dev
 	$(BIN)/pytest -n 2 -m long

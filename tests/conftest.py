@@ -15,6 +15,8 @@ import pytest
 import traceclass as tc
 
 tc.use_cpu_devices(2)
+# What imports and tracing leave lives long, and the collector would look through it all the time.
+gc.set_threshold(200_000, 50, 100)
 
 # JAX's words for a file of its cache that cannot be read.
 HALF_WRITTEN = "Error reading persistent compilation cache entry"
@@ -39,9 +41,7 @@ def compilation_cache(tmp_path_factory):
     (folder / "jax").mkdir(exist_ok=True)
     jax.config.update("jax_compilation_cache_dir", str(folder / "jax"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    # What tracing leaves lives long: the collector looks through all of it again and again.
     gc.freeze()
-    gc.set_threshold(200_000, 50, 100)
 
 
 @pytest.fixture(scope="module", autouse=True)

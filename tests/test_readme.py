@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from as_shipped import ENVIRONMENT
 
 # A group, because groups begin first: the program takes longer than any test at the end should.
 pytestmark = pytest.mark.xdist_group("readme")
@@ -22,6 +23,7 @@ def output_of(program):
         capture_output=True,
         text=True,
         check=False,
+        env=ENVIRONMENT,
     )
     assert answer.returncode == 0, answer.stderr
     return answer.stdout

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import NUM_SAMPLES, posterior, sampled, wide
+from small import NUM_SAMPLES, posterior, sampled
 
 import traceclass as tc
 from traceclass.sampling.files import WriteError, read_arrays, read_header, write_arrays
@@ -106,9 +106,12 @@ def in_a_process(path: Path, *arguments: object, **environment: object) -> str:
 
 
 def test_draws_do_not_depend_on_devices():
-    """Here two devices, there one, on a problem where that used to make a difference."""
-    assert len(jax.devices()) == 2
-    assert in_a_process(Path("wide"), DEVICES=1) == wide().sha256()
+    """One device and two, on a problem where that used to make a difference.
+
+    Rounding is what could differ, that of programs as users compile them.
+    """
+    one, two = (in_a_process(Path("wide"), DEVICES=count, XLA_FLAGS="") for count in (1, 2))
+    assert one == two
 
 
 # In warm-up there is a commit a window, each of several writes; then three with draws.

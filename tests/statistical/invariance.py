@@ -17,6 +17,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from as_shipped import OPTIONS
 from joint import Joint
 from scipy.stats import norm
 
@@ -81,7 +82,8 @@ def pairs(joint: Joint, kernel: Kernel, step_size, num_steps: int, key, num_pair
         state, rate = jax.lax.fori_loop(0, num_steps, step, (algorithm.init(z), 0.0))
         return statistics(posterior, z), statistics(posterior, state.position), rate
 
-    return jax.jit(jax.vmap(one))(jax.random.split(key, num_pairs))
+    compiled = jax.jit(jax.vmap(one), compiler_options=OPTIONS)
+    return compiled(jax.random.split(key, num_pairs))
 
 
 def judge(
