@@ -23,7 +23,7 @@ TINY = {
     "num_data_sets": 2,
     "num_demonstrations": 30,
     "num_tests": 60,
-    "num_kicks": 5,
+    "num_kicks": 2,
     "num_samples": 10,
     "max_samples": 10,
     "num_wide_samples": 10,
