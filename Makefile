@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: install demo test test-long bench docs lint clean
+.PHONY: install demo test test-long bench docs dist lint clean
 
 install: $(VENV)/.installed
 
@@ -52,5 +52,8 @@ bench: install
 docs: $(VENV)/.installed-docs
 	$(BIN)/mkdocs build --strict
 
+dist: $(VENV)/.installed-dev
+	$(BIN)/python -m hatchling build
+
 clean:
-	rm -rf $(VENV) site runs .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist site runs .pytest_cache .ruff_cache .hypothesis
