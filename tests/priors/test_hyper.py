@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from as_shipped import OPTIONS
 from scipy.stats import kstest, lognorm, norm, uniform
 
 import traceclass as tc
@@ -100,10 +101,10 @@ def test_scales_are_those_of_the_prior_with_these_numbers(name, points):
     z = prior.sample(jax.random.key(1))
     position = hyper.position(numbers, z)
     values = jax.jit(hyper.at(points))(position)
-    np.testing.assert_allclose(values, expected.at(points)(z), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(values, jax.jit(expected.at(points))(z), rtol=1e-5, atol=1e-6)
     for ours, theirs in zip(
-        jax.tree.leaves(hyper.parameters(position)),
-        jax.tree.leaves(expected.parameters(z)),
+        jax.tree.leaves(jax.jit(hyper.parameters)(position)),
+        jax.tree.leaves(jax.jit(expected.parameters)(z)),
         strict=True,
     ):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5)
@@ -116,11 +117,15 @@ def test_variance_multiplies_all_variances(name):
     z = prior.sample(jax.random.key(1))
     position = hyper.position(others | {"variance": 9.0}, z)
     np.testing.assert_allclose(
-        hyper.at(POINTS)(position), 3 * prior.at(POINTS)(z), rtol=1e-5, atol=1e-6
+        jax.jit(hyper.at(POINTS))(position),
+        3 * np.asarray(jax.jit(prior.at(POINTS))(z)),
+        rtol=1e-5,
+        atol=1e-6,
     )
-    ours, theirs = (jax.tree.leaves(p) for p in (hyper.parameters(position), prior.parameters(z)))
+    ours = jax.tree.leaves(jax.jit(hyper.parameters)(position))
+    theirs = jax.tree.leaves(jax.jit(prior.parameters)(z))
     for mine, other in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(mine, 3 * other, rtol=1e-5)
+        np.testing.assert_allclose(mine, 3 * np.asarray(other), rtol=1e-5)
 
 
 def test_tails_act_on_the_coordinates_of_the_function_alone():
@@ -173,7 +178,7 @@ def test_hyperparameters_have_their_laws():
         weight_variance=(POSITIVE, 5.0, tc.Uniform(low=0.5, high=2.5)),
         noise=tc.LogNormal(median=0.1, sigma=1.5),
     )
-    draws = jax.vmap(hyper.hyperparameters)(hyper.sample(jax.random.key(3), (4000,)))
+    draws = jax.jit(jax.vmap(hyper.hyperparameters))(hyper.sample(jax.random.key(3), (4000,)))
     weights = draws["weight_variance"]
     assert weights.shape == (4000, 3)
     assert (weights[:, 1] == 5.0).all()
@@ -281,23 +286,22 @@ H = np.linspace(-9.0, 9.0, 73)
 )
 def test_hyperpriors_are_their_maps(law, exact):
     # The tail exp(-h^2/2) turns the rounding of h^2/2, up to 40, into a relative error of 5e-6.
-    np.testing.assert_allclose(jax.vmap(law)(jnp.asarray(H, jnp.float32)), exact(H), rtol=1e-5)
-    slopes = jax.vmap(jax.grad(law))(jnp.asarray(H, jnp.float32))
+    values_of = jax.jit(jax.vmap(law), compiler_options=OPTIONS)
+    slopes_of = jax.jit(jax.vmap(jax.grad(law)), compiler_options=OPTIONS)
+    np.testing.assert_allclose(values_of(H.astype(np.float32)), exact(H), rtol=1e-5)
+    slopes = slopes_of(H.astype(np.float32))
     assert np.isfinite(slopes).all()
     assert (np.asarray(slopes) > 0).all()
     low, high = law.support
     assert low <= float(law(-9.0)) < float(law(9.0)) <= high
     with jax.enable_x64(True):
         middle = jnp.asarray(H[abs(H) < 5])
-        np.testing.assert_allclose(jax.vmap(law)(middle), exact(np.asarray(middle)), rtol=1e-12)
-        np.testing.assert_allclose(
-            jax.vmap(lambda h: law.coordinate(law(h)))(middle), middle, atol=1e-8
-        )
+        np.testing.assert_allclose(values_of(middle), exact(np.asarray(middle)), rtol=1e-12)
+        back = jax.jit(jax.vmap(lambda h: law.coordinate(law(h))), compiler_options=OPTIONS)
+        np.testing.assert_allclose(back(middle), middle, atol=1e-8)
         step = 1e-6
-        differences = (jax.vmap(law)(middle + step) - jax.vmap(law)(middle - step)) / (2 * step)
-        np.testing.assert_allclose(
-            jax.vmap(jax.grad(law))(middle), differences, rtol=1e-5, atol=1e-9
-        )
+        differences = (values_of(middle + step) - values_of(middle - step)) / (2 * step)
+        np.testing.assert_allclose(slopes_of(middle), differences, rtol=1e-5, atol=1e-9)
 
 
 def test_a_function_is_a_hyperprior():
@@ -443,7 +447,8 @@ def test_swaps_of_nodes_keep_what_is_cached(laws, kernel):
     posterior = tc.Posterior(hyper, tc.GaussianRegression(POINTS, np.ones(7), noise=1.0))
     algorithm = kernel.assemble(posterior, kernel.tuning(()))
     z = hyper.sample(jax.random.key(3))
-    begin = GradientState(z, *posterior.log_likelihood_and_gradient(z))
+    level_and_gradient = jax.jit(posterior.log_likelihood_and_gradient)
+    begin = GradientState(z, *level_and_gradient(z))
     keys = jax.random.split(jax.random.key(4), 40)
 
     def step(state, key):
@@ -454,7 +459,7 @@ def test_swaps_of_nodes_keep_what_is_cached(laws, kernel):
     assert accepted.any()
     assert not np.array_equal(end.position, z)
     assert end.position[0] == z[0]
-    level, gradient = posterior.log_likelihood_and_gradient(end.position)
+    level, gradient = level_and_gradient(end.position)
     np.testing.assert_allclose(end.log_likelihood, level, rtol=1e-4)
     np.testing.assert_allclose(end.gradient, gradient, rtol=1e-3, atol=1e-3)
     if kernel is tc.node_swap:

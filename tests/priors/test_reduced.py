@@ -25,7 +25,8 @@ def reduced(prior):
 
 def matrix(prior, points):
     """B of v = B z."""
-    return np.asarray(jax.jacobian(prior.at(points))(jnp.zeros(prior.num_coordinates)), np.float64)
+    jacobian = jax.jit(jax.jacobian(prior.at(points)))
+    return np.asarray(jacobian(jnp.zeros(prior.num_coordinates)), np.float64)
 
 
 def test_points_see_no_more_than_they_are(prior, reduced):

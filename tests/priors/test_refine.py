@@ -57,11 +57,12 @@ def test_a_prolonged_prior_draw_is_a_prior_draw():
     """Variance of all coordinates of 20,000 prolonged draws, 5 standard errors."""
     coarse, fine = PAIRS[3]
     keys = jax.random.split(jax.random.key(0), 20_000)
-    draws = jax.vmap(
+    prolonged = jax.vmap(
         lambda key: coarse.prolong(
             jax.random.fold_in(key, 1), coarse.sample(jax.random.fold_in(key, 0)), fine
         )
-    )(keys)
+    )
+    draws = jax.jit(prolonged)(keys)
     assert float(draws.var()) == pytest.approx(1.0, abs=5 * np.sqrt(2 / draws.size))
     assert float(draws.mean()) == pytest.approx(0.0, abs=5 / np.sqrt(draws.size))
 
@@ -105,10 +106,14 @@ def test_what_is_no_refinement_is_refused(act, words):
 
 def mean_sup_difference(coarse: tc.Prior, fine: tc.Prior, points: np.ndarray) -> float:
     """E sup |v_fine - v_coarse| over the points, for 150 draws of the finer function."""
-    draws = fine.sample(jax.random.key(7), (150,))
-    short = jax.vmap(lambda z: fine.restrict(z, coarse))(draws)
-    difference = fine.evaluate(draws, points) - coarse.evaluate(short, points)
-    return float(jnp.max(jnp.abs(difference), axis=1).mean())
+
+    @jax.jit
+    def mean(draws):
+        short = jax.vmap(lambda z: fine.restrict(z, coarse))(draws)
+        difference = fine.evaluate(draws, points) - coarse.evaluate(short, points)
+        return jnp.max(jnp.abs(difference), axis=1).mean()
+
+    return float(mean(fine.sample(jax.random.key(7), (150,))))
 
 
 def fitted_rate(sizes, errors) -> float:
@@ -170,11 +175,16 @@ def test_log_likelihoods_converge_too_but_not_for_the_iid_network():
     def mean_change(make, fine, n):
         draws = fine.sample(jax.random.key(1), (300,))
         coarse = make(n)
-        short = jax.vmap(lambda z: fine.restrict(z, coarse))(draws)
-        change = jax.vmap(like.log_prob)(fine.evaluate(draws, x)) - jax.vmap(like.log_prob)(
-            coarse.evaluate(short, x)
-        )
-        return float(jnp.median(jnp.abs(change)))
+
+        @jax.jit
+        def median(draws):
+            short = jax.vmap(lambda z: fine.restrict(z, coarse))(draws)
+            change = jax.vmap(like.log_prob)(fine.evaluate(draws, x)) - jax.vmap(like.log_prob)(
+                coarse.evaluate(short, x)
+            )
+            return jnp.median(jnp.abs(change))
+
+        return float(median(draws))
 
     def trace_class(n):
         return tc.TraceClassNetwork(num_inputs=1, widths=(n,), alpha=1.5)
