@@ -15,9 +15,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install --constraint constraints.txt --editable '.[control]'
 	@touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed
-	$(PIP) install --constraint constraints.txt --editable '.[dev]'
-	@touch $@
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install --constraint constraints.txt --editable '.[control,dev]'
+	@touch $(VENV)/.installed $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed
 	$(PIP) install --constraint constraints.txt --editable '.[docs]'
@@ -31,10 +31,11 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright
+	$(BIN)/lint-imports
 
 # Nearly all the time of the tests is XLA's, and most of that spent on code that runs once. What
 # has to be compiled as it is for users asks for it (tests/as_shipped.py); so is `make test-long`.
-QUICK_TO_COMPILE := --xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=1
+QUICK_TO_COMPILE := --xla_cpu_max_isa=SSE4_2 --xla_backend_optimization_level=0
 
 test: lint
 	XLA_FLAGS='$(QUICK_TO_COMPILE)' $(BIN)/pytest -n 2 --dist loadgroup -m 'not long'

@@ -10,5 +10,5 @@ from __future__ import annotations
 import os
 
 # XLA's own defaults, for `jax.jit(..., compiler_options=OPTIONS)`.
-OPTIONS = {"xla_backend_optimization_level": 3, "xla_cpu_use_fusion_emitters": True}
+OPTIONS = {"xla_backend_optimization_level": 3, "xla_cpu_max_isa": ""}
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}

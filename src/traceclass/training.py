@@ -37,7 +37,7 @@ _COLOURS = {"discretised": BLUE, "continuous": ORANGE}
 
 
 class Progress(NamedTuple):
-    """How far a search is; shown as that of chains is."""
+    """How far a search is, shown in the same way as the progress of chains."""
 
     steps_done: int
     steps_total: int

@@ -24,7 +24,7 @@ import numpy as np
 
 from traceclass.control.linear_expert import LinearExpert
 from traceclass.control.random_search import Search, SearchState, begin
-from traceclass.experiments.claim import LOCK, DirectoryError
+from traceclass.run_directory.claim import LOCK, DirectoryError
 from traceclass.sampling.files import (
     TEMPORARY,
     DamagedFileError,
@@ -52,13 +52,13 @@ class Training(NamedTuple):
     trials: tuple[Mapping[str, float], ...] = ()
 
     def after(self, state: SearchState, figures: Mapping[str, float]) -> Training:
-        """With another state, and a trial if there was one."""
+        """The training with another state, and one more trial if there was one."""
         trial = {column: figures[column] for column in COLUMNS if figures}
         return Training(self.search, state, (*self.trials, trial) if trial else self.trials)
 
     @property
     def best_trial(self) -> Mapping[str, float] | None:
-        """That of the best expert so far: the first with the highest score."""
+        """The trial of the best expert so far: the first with the highest score."""
         return max(self.trials, key=lambda trial: trial["score"], default=None)
 
 
@@ -138,7 +138,7 @@ def read_checkpoint(directory: Path) -> Training:
         reason = " ".join(str(error).split())
         raise DamagedFileError(
             f"{file} is damaged, or of another version: {reason or type(error).__name__}. Train "
-            "anew with --overwrite, or choose another --out."
+            "again with --overwrite, or choose another --out."
         ) from error
     return Training(search, state, trials)
 
@@ -182,7 +182,7 @@ def _trials(rows: np.ndarray) -> tuple[dict[str, float], ...]:
 
 
 def write_curve(directory: Path, trials: tuple[Mapping[str, float], ...]) -> None:
-    """One line a trial."""
+    """Write one line per trial."""
     text = io.StringIO()
     table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     table.writeheader()

@@ -39,7 +39,7 @@ def require_count(value: int, name: str, why: str, smallest: int = 1) -> int:
 
 
 def per_layer(value: float | Sequence[float], num_layers: int, name: str) -> tuple[float, ...]:
-    """One positive number a layer, from a scalar or from one number a layer."""
+    """One positive number per layer, from a scalar or from one number per layer."""
     why = "A variance of zero or less leaves no prior in that layer."
     if np.ndim(value) == 0:
         return (require_positive(value, name, why),) * num_layers  # pyright: ignore[reportArgumentType]

@@ -9,7 +9,7 @@ import pytest
 
 from traceclass import control
 from traceclass.control import mountain_car as car
-from traceclass.control.value_iteration import GridValue, grid_points
+from traceclass.control.grid_value import GridValue, grid_points
 
 
 def test_a_plane_is_interpolated_exactly():

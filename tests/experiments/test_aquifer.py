@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 import traceclass as tc
 from traceclass.cli import app
 from traceclass.experiments import EXPERIMENTS, aquifer
-from traceclass.experiments.groundwater import _coverage
-from traceclass.experiments.mesh_refinement import level_of
+from traceclass.experiments.mesh_refinement.report import row_of
+from traceclass.scores import coverage
 
 pytestmark = pytest.mark.xdist_group("aquifer")
 
@@ -76,10 +76,11 @@ def test_the_networks_read_coordinates_and_their_sines():
 def test_coverage_counts_values_within_their_intervals():
     draws = np.random.default_rng(0).normal(size=(4_000, 300))
     values = np.random.default_rng(1).normal(size=300)
-    assert _coverage(draws, values) == pytest.approx(0.9, abs=0.06)  # 3.5 standard errors
-    assert _coverage(draws, values + 3) < 0.2
+    assert coverage(draws, values, level=0.9) == pytest.approx(0.9, abs=0.06)  # 3.5 errors
+    assert coverage(draws, values + 3, level=0.9) < 0.2
 
 
+@pytest.mark.long
 def test_groundwater_scores_every_prior_and_kernel(finished):
     path, table = finished("groundwater")
     results = numbers_in(path)
@@ -104,6 +105,7 @@ def test_groundwater_scores_every_prior_and_kernel(finished):
     assert float(arrays["kl_sd"].min()) >= 0
 
 
+@pytest.mark.long
 def test_a_report_is_drawn_again_from_the_files_alone(finished):
     path, _ = finished("groundwater")
     page = path / "report.html"
@@ -113,6 +115,7 @@ def test_a_report_is_drawn_again_from_the_files_alone(finished):
     assert page.read_bytes() == before
 
 
+@pytest.mark.long
 def test_more_observations_bring_the_mean_nearer(finished):
     path, table = finished("approximation")
     cells = {(c["observations"], c["width"]): c for c in numbers_in(path)["cells"]}
@@ -122,6 +125,7 @@ def test_more_observations_bring_the_mean_nearer(finished):
     assert {p.name for p in (path / "figures").iterdir()} == {"fields.png", "errors.png"}
 
 
+@pytest.mark.long
 def test_refinement_keeps_the_step_of_the_first_mesh(finished):
     path, _ = finished("mesh-refinement")
     results = numbers_in(path)
@@ -132,7 +136,7 @@ def test_refinement_keeps_the_step_of_the_first_mesh(finished):
     rates = {
         kernel: [
             c["acceptance_rate"]
-            for c in level_of(results["cells"], kernel, "modes", results["first"])
+            for c in row_of(results["cells"], kernel, "modes", results["first"])
         ]
         for kernel in ("pcn", "random_walk")
     }
@@ -154,7 +158,7 @@ def test_settings_that_make_no_sense_are_refused(name, change, words):
     experiment = EXPERIMENTS[name]
     config = experiment.presets["quick"].model_copy(update=change)
     with pytest.raises(ValueError, match=words):
-        experiment.build(config)
+        experiment.program.check(config)
 
 
 def test_a_well_of_ones_own(tmp_path):

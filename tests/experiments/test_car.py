@@ -12,15 +12,16 @@ from traceclass.control import mountain_car as car
 from traceclass.experiments.car import (
     TEST_STATES,
     action_log_probabilities,
-    check_table,
     choices,
     held_out,
     keys_of,
     prior_of,
     rank_correlation,
-    standard_error,
     value_differences,
 )
+from traceclass.experiments.experiment import check_table
+from traceclass.experiments.mountain_car.settings import MountainCarConfig
+from traceclass.scores import standard_error
 
 
 def test_priors_have_the_papers_sizes():
@@ -75,11 +76,11 @@ def test_held_out_drives_are_none_of_the_data():
 
 
 def test_tables_with_a_cell_twice_or_a_seed_too_many_are_refused():
-    check_table(2**32 - 3, 3, priors=("tcnn", "kl"))
+    check_table(MountainCarConfig(seed=2**32 - 3), priors=("tcnn", "kl"))
     with pytest.raises(ValueError, match=r"at most 2\*\*32, got 4294967294 \+ 3"):
-        check_table(2**32 - 2, 3)
+        check_table(MountainCarConfig(seed=2**32 - 2))
     with pytest.raises(ValueError, match="priors must differ from each other"):
-        check_table(0, 1, priors=("kl", "kl"))
+        check_table(MountainCarConfig(), priors=("kl", "kl"))
 
 
 def test_standard_error_of_a_mean():

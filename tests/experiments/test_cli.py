@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 import traceclass as tc
 from traceclass.cli import app
-from traceclass.experiments.claim import DirectoryError, claimed
+from traceclass.run_directory.claim import DirectoryError, claimed
 from traceclass.sampling.store import Store
 
 # One worker for this file: its tests share a finished run, which takes a while to make.

@@ -9,13 +9,17 @@ import pytest
 
 import traceclass as tc
 from traceclass.control import half_cheetah as cheetah
-from traceclass.experiments import EXPERIMENTS, Chains, cheetah_learned, cheetah_scores
+from traceclass.control.choice_scores import choice_scores, values_of_successors
+from traceclass.experiments import EXPERIMENTS, cheetah_learned
 from traceclass.experiments import cheetah as shared
-from traceclass.experiments.cheetah_curves import CheetahCurvesConfig, settings_of
-from traceclass.experiments.claim import claimed
-from traceclass.experiments.directory import begin_run, write_run
-from traceclass.experiments.half_cheetah import HalfCheetahConfig
-from traceclass.report import render, terminal_summary
+from traceclass.experiments.cells import Chains, run_experiment
+from traceclass.experiments.half_cheetah.settings import HalfCheetahConfig
+from traceclass.experiments.half_cheetah_curves.run import settings_of
+from traceclass.experiments.half_cheetah_curves.settings import CheetahCurvesConfig
+from traceclass.experiments.rendering import render, terminal_summary
+from traceclass.run_directory import contents
+from traceclass.run_directory.claim import claimed
+from traceclass.scores import balanced_accuracy
 
 pytestmark = pytest.mark.xdist_group("half_cheetah")
 
@@ -46,8 +50,14 @@ def data(config):
 
 @pytest.fixture(scope="module")
 def result(config):
-    experiment = EXPERIMENTS["half-cheetah"]
-    return experiment.run(experiment.build(config), config, Chains(progress=False))
+    return run_experiment(EXPERIMENTS["half-cheetah"], config, Chains(progress=False))
+
+
+def learned(name, data, config):
+    """A cell of one prior, sampled: its run, and what was learned."""
+    cell = cheetah_learned.cell_of("x", name, data, config, labels={}, num_kicks=config.num_kicks)
+    run = Chains(progress=False).sample(cell)
+    return run, cheetah_learned.learned_from(run, cell, name, data, config)
 
 
 def test_tests_come_from_other_episodes_and_the_seed_decides(config, data):
@@ -92,14 +102,12 @@ def test_scores_of_a_function_that_knows_the_answer(data):
     """Values that are largest at the expert's action, and ones that are largest at the next."""
     actions = data.tests.actions
 
-    def scored(shift, monkeypatch):
+    def scored(shift):
         values = np.zeros((4, 60, 8))
         values[:, np.arange(60), (actions + shift) % 8] = 5.0
-        monkeypatch.setattr(cheetah_scores, "held_out_values", lambda *_: values)
-        return cheetah_scores.scores(None, None, data, noise=0.1)
+        return choice_scores(values, actions, noise=0.1)
 
-    with pytest.MonkeyPatch.context() as patch:
-        right, wrong = scored(0, patch), scored(1, patch)
+    right, wrong = scored(0), scored(1)
     for name in ("samples", "mean", "vote", "balanced"):
         assert right[name] == 1
         assert wrong[name] == 0
@@ -109,17 +117,18 @@ def test_scores_of_a_function_that_knows_the_answer(data):
 
 def test_balanced_accuracy_counts_actions_alike():
     actions = np.array([0] * 9 + [1])
-    assert cheetah_scores.balanced_accuracy(np.zeros(10, int), actions) == 0.5
+    assert balanced_accuracy(np.zeros(10, int), actions) == 0.5
 
 
 def test_test_values_are_the_functions_of_the_positions(data):
     prior = shared.prior_of("kl-1")
     positions = prior.sample(jax.random.key(0), (3,))
-    values = cheetah_scores.held_out_values(prior, positions, data)
+    values = values_of_successors(prior, positions, data.test_successors)
     wanted = prior.evaluate(positions[1], jnp.asarray(data.test_successors[7]))
     np.testing.assert_allclose(values[1, 7], wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.long
 def test_the_table_has_every_prior_and_yardstick(config, result):
     numbers = result.numbers
     assert list(numbers["priors"]) == list(config.priors)
@@ -140,6 +149,7 @@ def test_the_table_has_every_prior_and_yardstick(config, result):
     assert result.trace["kl-1/posterior"]["value_difference"].shape == (4, 10, 10, 8)
 
 
+@pytest.mark.long
 def test_paired_differences_are_those_of_the_data_sets(result):
     numbers = result.numbers
     pair = next(p for p in numbers["paired"] if (p["prior"], p["beside"]) == ("tcnn-6", "bnn-4"))
@@ -149,49 +159,51 @@ def test_paired_differences_are_those_of_the_data_sets(result):
 
 def test_the_same_seed_gives_the_same_table(config, data):
     """One cell, learned twice."""
-    first, second = (
-        cheetah_learned.learn(Chains(progress=False), "x", "tcnn-4", data, config) for _ in range(2)
-    )
+    first, second = (learned("tcnn-4", data, config)[1] for _ in range(2))
     for name in ("samples", "mean", "log_score", "rhat"):
         assert first.numbers[name] == second.numbers[name]
 
 
 def test_a_wider_network_begins_where_the_narrow_one_ended(config, data):
-    narrow = cheetah_learned.learn(Chains(progress=False), "x", "tcnn-4", data, config)
-    wide = cheetah_learned._refined(shared.prior_of("tcnn-6"), narrow, data, config)
+    narrow, _ = learned("tcnn-4", data, config)
     coarse, fine = shared.prior_of("tcnn-4"), shared.prior_of("tcnn-6")
+    before = cheetah_learned.Coarse(narrow, coarse, len(data.successors))
+    wide = cheetah_learned._refined(fine, before, data, 4, 10)
     back = fine.restrict(wide["initial_positions"][0], coarse)
-    np.testing.assert_array_equal(back, narrow.run.positions[0, -1])
+    np.testing.assert_array_equal(back, narrow.positions[0, -1])
     points = jnp.asarray(data.successors[0])
     np.testing.assert_allclose(
         fine.evaluate(wide["initial_positions"][0], points),
-        coarse.evaluate(narrow.run.positions[0, -1], points),
+        coarse.evaluate(narrow.positions[0, -1], points),
         atol=1e-5,
     )
-    assert wide["step_size"] == pytest.approx(narrow.run.step_size)
+    assert wide["step_size"] == pytest.approx(narrow.step_size)
 
 
 def test_recorded_values_of_a_series_are_those_of_its_lifted_draws(config, data):
     """Not those of its mean given what the demonstrations see, which vary less."""
-    learned = cheetah_learned.learn(Chains(progress=False), "x", "kl-1", data, config)
-    every = learned.run.positions.shape[1] // (len(learned.positions) // 4)
+    run, found = learned("kl-1", data, config)
+    every = run.positions.shape[1] // (len(found.positions) // 4)
     assert every == 5
-    values = learned.prior.evaluate(
-        learned.positions, data.test_successors[:10].reshape(-1, 17)
+    values = found.prior.evaluate(
+        found.positions, data.test_successors[:10].reshape(-1, 17)
     ).reshape(-1, 10, 8)
     chosen = np.take_along_axis(values, data.tests.actions[None, :10, None], axis=2)
-    recorded = learned.run.draws["value_difference"][:, [4, 9]].reshape(-1, 10, 8)
+    recorded = run.draws["value_difference"][:, [4, 9]].reshape(-1, 10, 8)
     np.testing.assert_allclose(values - chosen, recorded, rtol=0, atol=2e-3)
 
 
 def stored(path, name, config, result):
     """A finished run directory, as the command line writes it."""
     with claimed(path, overwrite=False, resume=False):
-        begin_run(path, EXPERIMENTS[name], "quick", config, resume=False)
-        write_run(path, result, render)
+        described = {"experiment": name, "preset": "quick", "settings": config.model_dump()}
+        contents.begin(path, described, resume=False)
+        contents.commit(path, *result)
+    assert render(path) == {}
     return path
 
 
+@pytest.mark.long
 def test_the_report_is_drawn_from_a_real_result(config, result, tmp_path):
     path = stored(tmp_path / "run", "half-cheetah", config, result)
     table, headline, _ = terminal_summary(path)
@@ -203,6 +215,7 @@ def test_the_report_is_drawn_from_a_real_result(config, result, tmp_path):
     assert "these demonstrations" in (path / "report.html").read_text()
 
 
+@pytest.mark.long
 def test_curves_over_sizes_inputs_and_widths(tmp_path):
     experiment = EXPERIMENTS["half-cheetah-curves"]
     config = CheetahCurvesConfig(
@@ -215,7 +228,7 @@ def test_curves_over_sizes_inputs_and_widths(tmp_path):
         num_refined_warmup=5,
         **{**TINY, "num_data_sets": 1},
     )
-    result = experiment.run(experiment.build(config), config, Chains(progress=False))
+    result = run_experiment(experiment, config, Chains(progress=False))
     path = stored(tmp_path / "run", "half-cheetah-curves", config, result)
     assert {f.name for f in (path / "figures").iterdir()} == {"size.png", "dim.png", "width.png"}
     assert len(terminal_summary(path)[0].rows) == len(settings_of(config)) + 6

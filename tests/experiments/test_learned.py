@@ -9,10 +9,11 @@ import pytest
 
 import traceclass as tc
 from traceclass.control import mountain_car as car
-from traceclass.experiments.base import Chains
+from traceclass.draws import mean_function
 from traceclass.experiments.car import choices, held_out, prior_of, true_value
-from traceclass.experiments.driving import Course, binomial_error, mean_failures, mean_over
-from traceclass.experiments.learned import ask, exact_mean, learn, mean_and_error, score
+from traceclass.experiments.learned import Course, ask, learned_from, score
+from traceclass.sampling.diagnostics import mean_and_error
+from traceclass.scores import binomial_error, mean_failures, mean_over
 
 
 def test_scores_by_hand():
@@ -83,15 +84,15 @@ def test_a_learned_function_is_the_mean_of_its_kept_draws():
     prior = prior_of("kl", max_frequency=3)
     seen = car.demonstrate(jax.random.key(0), num_demonstrations=10)
     asked = ask(prior, held_out(0, 6), true_value(30), noise=0.1)
-    learned = learn(
-        Chains(progress=False), "cell", tc.Posterior(prior, choices(seen, noise=0.1)), tc.pcn,
-        asked, num_kept=10, max_samples=10, step_size=0.3, num_chains=2, num_warmup=20,
-        num_samples=10, thin=1,
+    run = tc.sample(
+        tc.Posterior(prior, choices(seen, noise=0.1)), tc.pcn, record=asked.record, step_size=0.3,
+        num_chains=2, num_warmup=20, num_samples=10, thin=1, progress=False,
     )  # fmt: skip
+    learned = learned_from(run, asked, num_kept=10)
     assert learned.kept.shape == (2, 5, prior.num_coordinates)
-    np.testing.assert_array_equal(learned.kept[:, -1], learned.run.positions[:, -1])
+    np.testing.assert_array_equal(learned.kept[:, -1], run.positions[:, -1])
     states = held_out(1, 20).states
-    of_all = exact_mean(prior, learned.kept)(states)
+    of_all = mean_function(prior, learned.positions)(states)
     np.testing.assert_allclose(learned.mean(states), of_all, atol=1e-4)
     first = np.mean([prior.evaluate(z, states) for z in jnp.asarray(learned.kept[0])], axis=0)
     np.testing.assert_allclose(learned.chain_means[0](states), first, atol=1e-4)

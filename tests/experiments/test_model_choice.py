@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 import traceclass as tc
 from traceclass.cli import app
-from traceclass.experiments import model_choice
-from traceclass.experiments.model_choice import ModelChoiceConfig
+from traceclass.experiments.model_choice import run as model_choice
+from traceclass.experiments.model_choice.settings import ModelChoiceConfig
 
 pytestmark = pytest.mark.xdist_group("model_choice")
 
@@ -26,6 +26,7 @@ def finished(tmp_path_factory):
     return folder, result.stdout
 
 
+@pytest.mark.long
 def test_every_model_has_its_scores(finished):
     folder, shown = finished
     numbers = json.loads((folder / "results.json").read_text())
@@ -48,6 +49,7 @@ def test_every_model_has_its_scores(finished):
         assert f"regression, {words} " in shown
 
 
+@pytest.mark.long
 def test_the_report_draws_sweeps_and_posteriors(finished):
     folder, _ = finished
     drawn = {path.name for path in (folder / "figures").iterdir()}
@@ -59,8 +61,7 @@ def test_the_report_draws_sweeps_and_posteriors(finished):
 
 def test_candidates_differ_in_what_is_varied_only():
     config = ModelChoiceConfig(problems=("mountain-car",), num_held_out=10)
-    problem = model_choice.build(config)
-    candidates = problem.candidates["mountain-car"]
+    candidates = model_choice.candidates_of(config, "mountain-car")
     assert len(candidates) == 6 + 5 + 8 + 1
     by_name = {candidate.name: candidate.prior for candidate in candidates}
     assert by_name["alpha-3"].alpha == 3.0
@@ -76,7 +77,7 @@ def test_candidates_differ_in_what_is_varied_only():
 
 def test_the_regression_data_are_those_of_the_function():
     config = ModelChoiceConfig(problems=("regression",), num_observations=2_000)
-    likelihood = model_choice.build(config).data["regression"].likelihood
+    likelihood = model_choice.data_of(config, "regression").likelihood
     x = np.asarray(likelihood.points)[:, 0]
     residuals = np.asarray(likelihood.observations) - model_choice.target(x)
     assert abs(residuals.std() - 0.3) < 5 * 0.3 / np.sqrt(4_000)

@@ -11,9 +11,13 @@ import xarray as xr
 from typer.testing import CliRunner
 
 from traceclass.cli import app
-from traceclass.experiments import EXPERIMENTS, Chains
+from traceclass.experiments import EXPERIMENTS
 from traceclass.experiments.car import prior_of
-from traceclass.experiments.width_sweep import PAPER, _drift, _prolonged, row_of
+from traceclass.experiments.cells import Chains, run_experiment
+from traceclass.experiments.width_sweep.report import row_of
+from traceclass.experiments.width_sweep.run import _prolonged
+from traceclass.experiments.width_sweep.settings import PAPER
+from traceclass.scores import drift
 
 pytestmark = pytest.mark.xdist_group("tables")
 
@@ -68,7 +72,7 @@ def test_a_sweep_has_every_row_with_its_error(finished):
 def test_the_same_seed_gives_the_same_table_with_a_store_and_without(finished):
     experiment = EXPERIMENTS["width-sweep"]
     config = experiment.presets["quick"]
-    result = experiment.run(experiment.build(config), config, Chains(progress=False))
+    result = run_experiment(experiment, config, Chains(progress=False))
     again = json.loads(json.dumps(result.numbers))
     assert without_times(again) == without_times(numbers_in(finished("width-sweep")))
 
@@ -85,10 +89,10 @@ def test_wider_chains_begin_at_narrower_ones():
 def test_a_rate_that_drifts_is_called_drifting():
     """Sixteen chains of independent rates, and the same with a slope of one sd over the run."""
     rates = np.random.default_rng(0).normal(0.2, 0.05, (16, 50))
-    still = _drift(rates)
+    still = drift(rates)
     assert not still["is_drifting"]
     assert still["drift_error"] == pytest.approx(100 * 0.05 * np.sqrt(2 / 25 / 16), rel=0.5)
-    moving = _drift(rates + np.linspace(0, 0.05, 50))
+    moving = drift(rates + np.linspace(0, 0.05, 50))
     assert moving["is_drifting"]
     assert moving["drift"] == pytest.approx(2.5 + still["drift"], abs=0.1)
 
@@ -100,7 +104,11 @@ def test_table_1_is_carried_over():
 
 @pytest.mark.parametrize(
     "name",
-    ["width-sweep", "prior-comparison", pytest.param("learning-curve", marks=pytest.mark.long)],
+    [
+        "width-sweep",
+        pytest.param("prior-comparison", marks=pytest.mark.long),
+        pytest.param("learning-curve", marks=pytest.mark.long),
+    ],
 )
 def test_tables_and_figures_come_from_the_stored_files(name, finished, tmp_path):
     path, (figures, words) = finished(name), QUICK[name]

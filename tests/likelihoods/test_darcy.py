@@ -420,7 +420,7 @@ def test_chains_are_solved_as_one_by_one():
         (lambda: tc.FlowBoundary(head={"west": 0.0}), "left, right, bottom, top"),
         (
             lambda: tc.DarcyFlow(cells=4, boundary=tc.FlowBoundary(head={"left": [1.0, 2.0]})),
-            "one a node; got shape",
+            "one per node; got shape",
         ),
         (
             lambda: tc.DarcyFlow(cells=4, boundary=tc.FlowBoundary(head={"left": np.nan})),

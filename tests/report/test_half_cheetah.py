@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,15 @@ from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from traceclass.control import cheetah_postures
 from traceclass.control import half_cheetah as cheetah
 from traceclass.control.cheetah_model import LIMBS, TRUNK
-from traceclass.experiments import directory as directories
-from traceclass.experiments.driving import mean_over
-from traceclass.experiments.half_cheetah import _paired
-from traceclass.report import cheetah_pictures, half_cheetah
-from traceclass.report.render import render, terminal_summary
+from traceclass.experiments.half_cheetah import pictures
+from traceclass.experiments.half_cheetah import report as half_cheetah
+from traceclass.experiments.rendering import render, terminal_summary
+from traceclass.report.page import Figure, LeftOut, draw
+from traceclass.run_directory import contents
+from traceclass.scores import mean_over, paired_difference
 
 PRIORS = ("tcnn-100", "tcnn-10", "bnn-10", "kl-10")
 CLONES = ("logistic", "network", "forest")
@@ -109,7 +112,7 @@ def made_numbers(priors=PRIORS, num_data_sets=3, unconverged=(("tcnn-100", 1),),
     each = {"commonest action": numbers["references"]["commonest"]["each"]}
     each |= {name: row["mean"]["each"] for name, row in (clones | figures).items()}
     numbers["paired"] = [
-        {"prior": name, "beside": other, **_paired(each[name], values)}
+        {"prior": name, "beside": other, **paired_difference(each[name], values)}
         for name in priors
         if name.startswith("tcnn")
         for other, values in each.items()
@@ -171,7 +174,7 @@ def stored(path: Path, numbers, trace, arrays) -> Path:
     config = {"experiment": "half-cheetah", "preset": "quick", "settings": {"seed": 0}}
     (path / "config.json").write_text(json.dumps(config))
     (path / "versions.json").write_text("{}")
-    directories._write_json(path / "results.json", numbers)
+    contents._write_json(path / "results.json", numbers)
     trace.to_netcdf(path / "trace.nc", engine="h5netcdf")
     arrays.to_netcdf(path / "arrays.nc", engine="h5netcdf")
     return path
@@ -180,7 +183,7 @@ def stored(path: Path, numbers, trace, arrays) -> Path:
 @pytest.fixture
 def no_pictures(monkeypatch):
     """No time for MuJoCo's camera, as where there is no OpenGL."""
-    monkeypatch.setattr(cheetah_pictures, "photographs", lambda *_: None)
+    monkeypatch.setattr(pictures, "photographs", lambda *_: None)
 
 
 def as_mujoco_has_it(state, distance):
@@ -202,7 +205,7 @@ def as_mujoco_has_it(state, distance):
 def test_limbs_are_where_mujoco_has_them(seed):
     rng = np.random.default_rng(seed)
     state, distance = rng.uniform(-2, 2, cheetah.DIM), 3.7
-    ours, theirs = cheetah_pictures.capsule_ends(state, distance), as_mujoco_has_it(state, distance)
+    ours, theirs = cheetah_postures.capsule_ends(state, distance), as_mujoco_has_it(state, distance)
     assert list(ours) == list(theirs)
     for name, ends in theirs.items():
         np.testing.assert_allclose(ends[:, 1], 0, atol=1e-12)  # all in one plane
@@ -210,7 +213,7 @@ def test_limbs_are_where_mujoco_has_them(seed):
 
 
 def test_a_capsule_is_as_long_and_as_thick_as_the_model_says():
-    outline = cheetah_pictures._outline(np.array([0.0, 0.0]), np.array([0.3, 0.0]))
+    outline = cheetah_postures.outline(np.array([0.0, 0.0]), np.array([0.3, 0.0]))
     np.testing.assert_allclose(np.ptp(outline[:, 1]), 2 * 0.046, rtol=0.02)
     np.testing.assert_allclose(np.ptp(outline[:, 0]), 0.3 + 2 * 0.046, rtol=0.02)
 
@@ -218,8 +221,8 @@ def test_a_capsule_is_as_long_and_as_thick_as_the_model_says():
 def test_accuracies_stand_beside_the_papers_and_unconverged_rows_are_marked():
     numbers = made_numbers()
     table = half_cheetah._accuracy_table(numbers)
-    rows = {row[0]: dict(zip(table.heads[2:], row[2:], strict=True)) for row in table.rows}
-    assert all(len(row) == len(table.heads) for row in table.rows)
+    rows = {row[0]: dict(zip(table.titles[2:], row[2:], strict=True)) for row in table.rows}
+    assert all(len(row) == len(table.titles) for row in table.rows)
     wide = rows["trace-class network 3 x 100 *"]
     assert (wide["largest R-hat"], wide["converged"]) == ("1.200", "2 of 3")
     samples = numbers["priors"]["tcnn-100"]["samples"]
@@ -231,7 +234,7 @@ def test_accuracies_stand_beside_the_papers_and_unconverged_rows_are_marked():
     assert rows["chance"]["log-score"] == "-2.08"
     assert rows["commonest action"]["samples %"] == "-"
     assert "cloning, forest" in rows
-    assert "*" in half_cheetah._accuracy_notes(numbers)[0]
+    assert "*" in notes_of(numbers)[0]
     (warning,) = half_cheetah.warnings(numbers)
     assert "3 x 100" in warning
     assert "1 of 3" in warning
@@ -244,7 +247,19 @@ def test_where_all_converge_there_is_no_mark_and_no_warning():
     text = str([section_of(numbers, name) for name in ("accuracy", "paired", "distance")])
     assert "*" not in text
     assert "*" not in half_cheetah.headline(numbers)
-    assert not any("*" in note for note in half_cheetah._accuracy_notes(numbers))
+    assert not any("*" in note for note in notes_of(numbers))
+
+
+def page_of(numbers, trace=None, arrays=None):
+    """The sections of a page, nothing of which is drawn."""
+    priors = tuple(numbers["priors"])
+    arrays = made_arrays(priors, num_steps=8) if arrays is None else arrays
+    stored = contents.Stored(Path("run"), {}, {}, numbers, trace or made_trace(priors), arrays)
+    return half_cheetah.sections(stored)
+
+
+def notes_of(numbers):
+    return page_of(numbers)[0].notes
 
 
 def section_of(numbers, name):
@@ -264,7 +279,8 @@ def test_a_choice_deemed_impossible_reads_as_minus_infinity(impossible):
 def test_chains_that_never_moved_have_no_finite_rhat():
     numbers = made_numbers()
     numbers["priors"]["kl-10"]["rhat"][0] = None
-    assert "inf" in half_cheetah._prior_row("kl-10", numbers["priors"]["kl-10"], numbers)
+    rows = {row[0]: row for row in half_cheetah._accuracy_table(numbers).rows}
+    assert "inf" in rows["Fourier series k = 10"]
 
 
 def test_one_data_set_has_no_errors_and_no_test():
@@ -273,7 +289,7 @@ def test_one_data_set_has_no_errors_and_no_test():
     assert not any("±" in text for text in texts)
     assert all(row[3:] == ("-", "-") for row in section_of(numbers, "paired").rows)
     assert "no test: one data set" in half_cheetah.headline(numbers)
-    assert "one data set" in " ".join(half_cheetah._accuracy_notes(numbers))
+    assert "one data set" in " ".join(notes_of(numbers))
     shares = half_cheetah._share_table(numbers, made_arrays(num_steps=8))
     assert "±" not in str(shares)
     assert [row[0] for row in shares.rows] == [str(n) for n in range(1, 9)]
@@ -327,7 +343,7 @@ def test_differences_and_distances_add_up():
     assert len(table.rows) == 3 * len(PRIORS) + len(CLONES) + 3
     shares = {row[0]: row[4] for row in table.rows}
     assert shares["discretised expert"] == "100"
-    assert {row[1] for row in table.rows[:3]} == {"mean", "one draw an episode", "majority"}
+    assert {row[1] for row in table.rows[:3]} == {"mean", "one draw per episode", "majority"}
     coverage = section_of(numbers, "coverage")
     assert coverage.rows[0] == ("first 4 states of 25 episodes", "3.2", "1.41", "0.90", "4", "2.5")
 
@@ -340,8 +356,8 @@ def test_the_summary_fits_a_terminal_of_80_columns(edges):
         prior["mean_distance"] = {"mean": 12.3, "error": 11.1, "each": []}
     table = half_cheetah.main_table(numbers)
     drawn = RichTable(box=edges)
-    for head in table.heads:
-        drawn.add_column(head, overflow="fold")
+    for title in table.titles:
+        drawn.add_column(title, overflow="fold")
     for row in table.rows:
         drawn.add_row(*row)
     console = Console(file=io.StringIO(), width=80, color_system=None)
@@ -353,9 +369,9 @@ def test_the_summary_fits_a_terminal_of_80_columns(edges):
 
 
 def test_films_shown_are_few_and_the_largest_of_their_kind():
-    films = cheetah_pictures.films_of(made_arrays(num_steps=8))
+    films = pictures.films_of(made_arrays(num_steps=8))
     assert films == ["discretised expert", "tcnn-100", "kl-10", "random"]
-    assert cheetah_pictures.films_of(made_arrays(("bnn-10",), num_steps=8)) == [
+    assert pictures.films_of(made_arrays(("bnn-10",), num_steps=8)) == [
         "discretised expert",
         "random",
     ]
@@ -368,7 +384,7 @@ def test_a_stored_run_has_its_figures_and_page_without_mujoco(
     numbers["priors"]["kl-10"]["log_score"]["mean"] = float("-inf")
     path = stored(tmp_path / "run", numbers, made_trace(), made_arrays())
     monkeypatch.setitem(sys.modules, "mujoco", None)
-    render(path)
+    assert render(path) == {}
     drawn = {file.name for file in (path / "figures").iterdir()}
     assert drawn == {"accuracy.png", "values.png", "distance.png", "episodes.png"}
     page = (path / "report.html").read_text()
@@ -386,12 +402,11 @@ def test_a_stored_run_has_its_figures_and_page_without_mujoco(
 
 def test_draws_and_data_of_different_runs_are_told_and_not_drawn(tmp_path):
     numbers, trace, arrays = made_numbers(), made_trace(), made_arrays(num_steps=8)
-    assert half_cheetah._mixture_notes(numbers, trace, arrays) == ()
+    assert "of different runs" not in " ".join(page_of(numbers, trace, arrays)[0].notes)
     arrays["test_expert"][0] = 5  # the draws are centred at 2
-    (note,) = half_cheetah._mixture_notes(numbers, trace, arrays)
-    assert "chains and data are of different runs" in note
-    drawn = half_cheetah._accuracy_figures(tmp_path, numbers, trace, arrays)
-    assert [figure.path.name for figure in drawn] == ["accuracy.png"]
+    section = page_of(numbers, trace, arrays)[0]
+    assert "chains and data are of different runs" in section.notes[0]
+    assert [figure.name for figure in section.figures] == ["accuracy.png"]
 
 
 def test_one_prior_and_one_data_set_are_drawn_too(tmp_path, no_pictures):
@@ -403,11 +418,13 @@ def test_one_prior_and_one_data_set_are_drawn_too(tmp_path, no_pictures):
 
 def test_mujoco_takes_pictures_or_says_nothing(tmp_path, capfd):
     arrays = made_arrays(("kl-2",), num_steps=8).isel(picture=slice(2))
-    path = cheetah_pictures.draw_photographs(tmp_path / "mujoco.png", arrays)
-    assert capfd.readouterr() == ("", "")
-    if path is None:
+    try:
+        pictures.draw_photographs(tmp_path / "mujoco.png", arrays)
+    except LeftOut:
         pytest.skip("no OpenGL here")
-    assert path.read_bytes().startswith(b"\x89PNG")
+    finally:
+        assert capfd.readouterr() == ("", "")
+    assert (tmp_path / "mujoco.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("trouble", ["no MuJoCo", "no OpenGL", "too slow", "no such program"])
@@ -420,11 +437,16 @@ def test_without_mujoco_or_opengl_there_are_no_pictures_and_no_noise(
     elif trouble == "no OpenGL":
         monkeypatch.setenv("MUJOCO_GL", "nonsense")
     elif trouble == "too slow":
-        monkeypatch.setattr(cheetah_pictures, "_PATIENCE", 0.01)
+        monkeypatch.setattr(cheetah_postures, "_PATIENCE", 0.01)
     else:
         monkeypatch.setattr("sys.executable", str(tmp_path / "absent"))
     stale = tmp_path / "mujoco.png"
     stale.write_bytes(b"of an earlier report")
-    assert cheetah_pictures.draw_photographs(stale, made_arrays(num_steps=8)) is None
+    figure = Figure(
+        "mujoco.png", "", partial(pictures.draw_photographs, arrays=made_arrays(num_steps=8))
+    )
+    drawn, error = draw(figure, tmp_path)
+    assert error is None
+    assert "cannot draw on this machine" in drawn.missing
     assert not stale.exists()
     assert capfd.readouterr() == ("", "")

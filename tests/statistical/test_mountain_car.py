@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import traceclass as tc
-from traceclass.experiments import EXPERIMENTS, Chains
+from traceclass.experiments import EXPERIMENTS
+from traceclass.experiments.cells import Chains
 
 car = tc.control.mountain_car
 
@@ -65,7 +66,7 @@ def test_the_paper_preset_reaches_its_figures():
     experiment = EXPERIMENTS["mountain-car"]
     changes = {"priors": ("tcnn", "bnn"), "kernels": ("pcn", "hmc"), "num_data_sets": 1}
     config = experiment.presets["paper"].model_copy(update=changes)
-    result = experiment.run(experiment.build(config), config, Chains(progress=False))
+    result = run_experiment(experiment, config, Chains(progress=False))
     numbers = result.numbers
     assert all(np.isfinite(result.arrays[name]).all() for name in ("value_mean", "value_sd"))
     rows = {(row["prior"], row["kernel"]): row for row in numbers["rows"]}

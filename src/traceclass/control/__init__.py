@@ -2,6 +2,7 @@
 
 from traceclass.control import half_cheetah, mountain_car
 from traceclass.control.cloning import CLONES, Method, clone, forest
+from traceclass.control.grid_value import value_iteration
 from traceclass.control.policies import (
     MeanValue,
     argmax_policy,
@@ -11,7 +12,6 @@ from traceclass.control.policies import (
 )
 from traceclass.control.rollouts import Rollouts, rollout
 from traceclass.control.transitions import successors
-from traceclass.control.value_iteration import value_iteration
 
 __all__ = [
     "CLONES",

@@ -1,6 +1,6 @@
 r"""A smooth function on a rectangle as a polynomial: computed once, then evaluated often.
 
-The mean of a thousand networks is dear to evaluate, and driving a car by it asks for millions of
+The mean of a thousand networks is slow to evaluate, and driving a car by it asks for millions of
 values. It is analytic, so its Chebyshev interpolant converges geometrically: the error is that of
 single precision long before the table is large.
 """

@@ -36,7 +36,7 @@ class Clone(Module):
     def log_probabilities(
         self, states: Float[Array, "states dim"]
     ) -> Float[Array, "states actions"]:
-        """Of each action in each state; minus infinity for those that were never seen."""
+        """log p(action) in each state; minus infinity for actions that were never seen."""
         hidden = _scaled(states, self.low, self.high)
         for depth, (weights, biases) in enumerate(self.layers):
             hidden = (jnp.tanh(hidden) if depth else hidden) @ weights + biases
@@ -84,7 +84,7 @@ class Forest:
         self._model, self._num_actions = model, num_actions
 
     def log_probabilities(self, states: Any) -> np.ndarray:
-        """Of each action in each state, (n, actions): shares of trees, none of them zero.
+        """log p(action) in each state, (n, actions): shares of trees, none of them zero.
 
         With T trees, a share s counts as (s T + 1/2) / (T + M / 2): no tree is not no chance.
         """

@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 
 
 def coverage(states: Any, actions: Any, others: Any, low: Any, high: Any) -> dict[str, float]:
-    r"""Figures of demonstrated `states` (n, d) and `actions` (n,) beside `others` (m, d) met.
+    r"""Numbers about demonstrated `states` (n, d) and `actions` (n,) beside `others` (m, d) met.
 
     In coordinates scaled to [-1, 1]^d by the box from `low` to `high`:
 

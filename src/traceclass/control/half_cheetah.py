@@ -54,7 +54,7 @@ class Demonstrations(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """Episodes: states before each step and after the last, actions, and the way made by then."""
+    """Episodes: states before each step and after the last, actions, and distances covered."""
 
     states: Float[np.ndarray, "steps_plus_one episodes dim"]
     actions: Int[np.ndarray, "steps episodes"]
@@ -162,6 +162,19 @@ def rollout(
     return Runs(np.array(states), np.array(taken), distance)
 
 
+def follow(
+    demonstrator: LinearExpert, starts: Float[np.ndarray, "episodes dim"], *, num_steps: int
+) -> Runs:
+    """Episodes of an expert's own continuous controls, which have no numbers: actions are -1."""
+    states, ways = [np.asarray(starts, np.float64)], [np.zeros(len(starts))]
+    for _ in range(num_steps):
+        after, way = advance(states[-1], demonstrator.controls(states[-1]))
+        states.append(after)
+        ways.append(way)
+    none = np.full((num_steps, len(starts)), -1)
+    return Runs(np.array(states), none, np.cumsum(ways, axis=0))
+
+
 def demonstrate(
     seed: int | np.random.Generator,
     *,
@@ -180,7 +193,7 @@ def demonstrate(
     only use its actions, or of the "continuous" one, which is seen to do better than they allow.
     The first states of episodes alone are too alike to learn from, and so, nearly, are those of
     an expert that runs in circles: with `exploration` > 0 a random action is taken in its place
-    in so many of the steps, which leads it elsewhere. The action demonstrated is always its own.
+    in that share of the steps, which leads it elsewhere. The action demonstrated is always its own.
     """
     count = require_count(num_demonstrations, "num_demonstrations", "Learning needs data.")
     length = require_count(episode_length, "episode_length", "An episode needs time.")

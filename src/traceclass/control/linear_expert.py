@@ -59,7 +59,7 @@ class LinearExpert:
 
     @property
     def num_actions(self) -> int:
-        """Of the discretised expert."""
+        """The number of actions of the discretised expert."""
         return len(self.actions)
 
     def controls(self, states: Float[np.ndarray, "*batch dim"]) -> np.ndarray:
@@ -72,7 +72,7 @@ class LinearExpert:
         return np.argmin(np.sum(gaps**2, axis=-1), axis=-1)
 
     def save(self, directory: Path) -> None:
-        """One array a file, and the provenance as JSON."""
+        """Write one file per array, and the provenance as JSON."""
         directory.mkdir(parents=True, exist_ok=True)
         for name in _ARRAYS:
             np.save(directory / f"{name}.npy", getattr(self, name), allow_pickle=False)

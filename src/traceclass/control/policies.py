@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from traceclass.draws import over_draws
 from traceclass.module import Module
 from traceclass.priors.base import Prior
 from traceclass.validation import require_positive
@@ -70,7 +71,7 @@ class Thompson(Module):
 
 
 class MeanValue(Module):
-    """x -> the mean of v(x) over the functions of `positions`; a module, compiled once a shape."""
+    """x -> the mean of v(x) over the functions of `positions`; a module, so it compiles once."""
 
     prior: Prior
     positions: Float[Array, "draws z"]
@@ -100,7 +101,7 @@ def draw_values(
     prior: Prior, positions: Float[Array, "draws z"], points: Float[Array, "points dim"]
 ) -> Float[Array, "draws points"]:
     """The function of every position at every point, some at a time in memory."""
-    return jax.lax.map(prior.at(points), positions, batch_size=_AT_A_TIME)
+    return over_draws(prior.at(points), positions, _AT_A_TIME)
 
 
 @eqx.filter_jit
@@ -132,8 +133,8 @@ def majority_policy(
 def thompson_policy(
     prior: Prior, positions: Float[Array, "states z"], successors: Successors
 ) -> Policy:
-    """One posterior draw an episode: episode e acts by the argmax of the function of positions[e].
+    """One posterior draw per episode: episode e acts by the argmax of the function of positions[e].
 
-    The policy keeps episode and draw together, so its `states` must hold one row a position.
+    The policy keeps episode and draw together, so its `states` must hold one row per position.
     """
     return Thompson(prior, positions, successors)

@@ -92,7 +92,7 @@ class SearchState(NamedTuple):
 
     @property
     def mean(self) -> np.ndarray:
-        """Of all visited states."""
+        """The mean of all visited states."""
         return self.total / max(float(self.num_visited), 1.0)
 
     @property
@@ -122,7 +122,7 @@ def begin(search: Search) -> SearchState:
 
 
 def iterations(search: Search, state: SearchState) -> Iterator[tuple[SearchState, dict[str, Any]]]:
-    """Go on to `num_iterations`: after each, the state and, every so often, how trials went.
+    """Go on to `num_iterations`: after each, the state and, after some, how trials went.
 
     Randomness comes from (seed, iteration), so a search that was stopped goes on as if it had not.
     """
@@ -177,7 +177,7 @@ def trial(expert: LinearExpert, starts: np.ndarray, num_steps: int) -> Mapping[s
 
 
 class Episodes(NamedTuple):
-    """Many at once: returns, distances, falls, and the states before each step."""
+    """Many episodes: returns, distances, falls, and the states before each step."""
 
     returns: np.ndarray
     distances: np.ndarray

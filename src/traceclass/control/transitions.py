@@ -48,7 +48,7 @@ def successors(
     name = _environment_name(env)
     array = np.asarray(states, dtype=np.float64)
     if 0 in (array.ndim, *array.shape[-1:]):
-        raise UserValueError(f"states must be (n, d), one state a row, got shape {array.shape}.")
+        raise UserValueError(f"states must be (n, d), one state per row, got shape {array.shape}.")
     require_finite(array, "states")
     rows, inner = array.reshape(-1, array.shape[-1]), _inner_actions(env, name, actions)
     if all(hasattr(env.unwrapped, part) for part in ("model", "data", "set_state", "frame_skip")):

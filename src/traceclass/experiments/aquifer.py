@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -14,15 +13,11 @@ from jaxtyping import Array, Float
 from traceclass.kernels import hmc, pcn, pcnl
 from traceclass.kernels.base import Kernel
 from traceclass.kernels.reference import Reference
-from traceclass.laplace import laplace
+from traceclass.laplace_approximation import laplace
 from traceclass.likelihoods import DarcyFlow, GroundwaterFlow
 from traceclass.module import Module
 from traceclass.posterior import Posterior
 from traceclass.priors import CosineSeries, Prior, TraceClassNetwork, scale_to_box
-from traceclass.sampling.until import worst_of
-
-PriorName = Literal["kl", "tcnn", "deep"]
-KernelName = Literal["pcn", "pcnl", "hmc", "laplace-pcn", "laplace-hmc"]
 
 PRIORS = {"kl": "cosine series", "tcnn": "trace-class network", "deep": "trace-class network 3x10"}
 SHORT = {"kl": "KL", "tcnn": "tcNN", "deep": "tcNN 3x10"}
@@ -35,16 +30,16 @@ WELLS = (
     *((9, 20), (10, 20), (11, 20)),
 )
 WELL_POINTS = np.array(WELLS) / 20.0
-# The truth has modes up to this number a side, and is solved on finer cells than inference uses.
+# The truth has modes up to this number per side, and is solved on a finer grid than inference.
 _TRUE_MODES, _TRUE_CELLS = 10, 40
 # Directions that 33 wells can inform.
 _RANK = 33
-# Nodes a side of the grid on which log-permeabilities are drawn.
+# Nodes per side of the grid on which log-permeabilities are drawn.
 PICTURE = 41
 
 
 class Survey(NamedTuple):
-    """Heads at the wells and, kept from the chains, at held-out points, without and with noise."""
+    """Hydraulic heads at the wells and, kept from the chains, at held-out points."""
 
     heads: np.ndarray
     held_out: np.ndarray
@@ -92,11 +87,11 @@ def survey(seed: int, *, noise: float, num_held_out: int) -> Survey:
 
 
 def likelihood_of(data: Survey, *, noise: float, cells: int) -> GroundwaterFlow:
-    """The wells as data, on a grid of `cells`."""
+    """The wells as data, on a grid of `cells` per side."""
     return GroundwaterFlow(data.heads, points=WELL_POINTS, noise=noise, cells=cells)
 
 
-def prior_of(name: PriorName, *, num_modes: int = 25, width: int = 100) -> Prior:
+def prior_of(name: str, *, num_modes: int = 25, width: int = 100) -> Prior:
     """The paper's priors on the log-permeability.
 
     Networks read (x1, x2, sin pi x1, sin pi x2) of coordinates scaled to [-1, 1]; the paper's text
@@ -118,13 +113,13 @@ def prior_of(name: PriorName, *, num_modes: int = 25, width: int = 100) -> Prior
 
 
 def heads_of(posterior: Posterior, data: Survey) -> Heads:
-    """What every posterior is asked: heads at the wells, then at the held-out points."""
+    """z -> hydraulic heads at the wells, then at the held-out points."""
     flow = posterior.likelihood.flow
     points = np.concatenate([WELL_POINTS, data.held_out])
     return Heads(posterior.values_of, flow, flow.interpolation(points))
 
 
-def kernel_of(name: KernelName, posterior: Posterior) -> Kernel:
+def kernel_of(name: str, posterior: Posterior) -> Kernel:
     """The kernel; for the likelihood-informed ones the reference is found here."""
     if name in KERNELS:
         return KERNELS[name]
@@ -151,12 +146,6 @@ def at_picture(prior: Prior) -> Callable[[Array], Array]:
     return prior.at(picture_points())
 
 
-def one_draw(prior: Prior, seed: int) -> np.ndarray:
-    """The log-permeability of a prior draw at `picture_points`."""
-    return np.asarray(at_picture(prior)(prior.sample(jax.random.key(seed))))
-
-
-def median_ess(draws: np.ndarray) -> float:
-    """The median ESS over the components of draws (chains, draws, n) that change."""
-    moving = np.moveaxis(draws, -1, 0)[np.ptp(draws, axis=(0, 1)) != 0]
-    return float(np.median([worst_of(component)[0] for component in moving]))
+def picture(values: Any) -> tuple[tuple[str, str], np.ndarray]:
+    """Values at `picture_points` as a variable of the stored arrays."""
+    return ("x", "y"), np.asarray(values).reshape(PICTURE, PICTURE)

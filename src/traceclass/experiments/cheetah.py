@@ -1,56 +1,29 @@
-"""What the half-cheetah experiments share: settings, data sets and priors."""
+"""What the half-cheetah experiments share: data sets, priors, episodes and clones."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-import pydantic
 
+from traceclass import control, scores
 from traceclass.control import half_cheetah as cheetah
-from traceclass.experiments.base import Config
+from traceclass.control.policies import Policy
+from traceclass.experiments.experiment import made_once
+from traceclass.experiments.half_cheetah.settings import CheetahConfig
 from traceclass.likelihoods import ActionChoice
 from traceclass.posterior import Posterior
 from traceclass.priors import FourierSeries, IidNetwork, Prior, TraceClassNetwork, scale_to_box
 
-# A kind and a size: a network of three layers so wide, or a series of so many frequencies.
-PriorName = Annotated[str, pydantic.StringConstraints(pattern=r"^(tcnn|bnn|kl)-[1-9][0-9]{0,3}$")]
 KINDS = {"tcnn": "trace-class network", "bnn": "standard network", "kl": "Fourier series"}
-# States of the test set whose value differences decide about convergence.
-WATCHED = 10
 # The authors' box is widened by this share of its sides: what other actions than the expert's
 # lead to lies beyond it now and then.
 _MARGIN = 0.1
 # Streams of one data set's seed.
-_DATA, _TESTS, STARTS, _EXTRA = range(4)
-
-
-class CheetahConfig(Config):
-    """Settings that the half-cheetah experiments share; the defaults are the paper's."""
-
-    noise: float = 0.1
-    num_demonstrations: int = pydantic.Field(default=100, ge=1, le=100_000)
-    episode_length: int = pydantic.Field(default=100, ge=1, le=10_000)
-    keep_every: pydantic.PositiveInt = 5
-    states_from: cheetah.StatesFrom = "discretised"
-    exploration: float = pydantic.Field(default=0.2, ge=0, le=1)
-    num_data_sets: int = pydantic.Field(default=5, ge=1, le=1_000)
-    num_tests: int = pydantic.Field(default=1_000, ge=WATCHED, le=100_000)
-    # Of a trajectory: about a quarter turn at the steps that warm-up finds. Found by warm-up too,
-    # they would vary from one data set to the next more than the posteriors do.
-    num_kicks: pydantic.PositiveInt = 100
-    num_chains: pydantic.PositiveInt = 4
-    num_warmup: int = pydantic.Field(default=400, ge=400)
-    num_samples: pydantic.PositiveInt = 100
-    max_samples: pydantic.PositiveInt = 400
-    num_wide_chains: pydantic.PositiveInt = 2
-    num_refined_warmup: pydantic.PositiveInt = 50
-    num_wide_samples: pydantic.PositiveInt = 100
-    max_wide_samples: pydantic.PositiveInt = 200
-    num_kept: pydantic.PositiveInt = 100
-    num_episodes: int = pydantic.Field(default=10, ge=1, le=10_000)
-    num_steps: int = pydantic.Field(default=100, ge=1, le=10_000)
+_DATA, _TESTS, _STARTS, _EXTRA = range(4)
+CLONES = (*control.CLONES, "forest")
 
 
 class DataSet(NamedTuple):
@@ -63,14 +36,14 @@ class DataSet(NamedTuple):
     test_successors: np.ndarray
 
     def first(self, count: int) -> DataSet:
-        """With the first demonstrations only."""
+        """The same data set with the first demonstrations only."""
         return self._replace(
             demonstrations=cheetah.Demonstrations(*(x[:count] for x in self.demonstrations)),
             successors=self.successors[:count],
         )
 
     def widened(self, dim: int) -> DataSet:
-        """With irrelevant inputs appended: normal noise of its own in every state after a step.
+        """The data set with irrelevant inputs: normal noise of its own in every state after a step.
 
         They do not depend on the action, as the rest of a world that the cheetah cannot move.
         """
@@ -86,14 +59,11 @@ class DataSet(NamedTuple):
         return int(np.bincount(self.demonstrations.actions).argmax())
 
 
+@made_once
 def data_set(seed: int, config: CheetahConfig, num_demonstrations: int | None = None) -> DataSet:
-    """That of one seed."""
-    scheme: dict[str, Any] = {
-        "episode_length": config.episode_length,
-        "keep_every": config.keep_every,
-        "states_from": config.states_from,
-        "exploration": config.exploration,
-    }
+    """The data set of one seed, with `num_demonstrations` if they are not the configured number."""
+    names = ("episode_length", "keep_every", "states_from", "exploration")
+    scheme: dict[str, Any] = {name: getattr(config, name) for name in names}
     count = config.num_demonstrations if num_demonstrations is None else num_demonstrations
     actions = cheetah.expert().actions
     seen = cheetah.demonstrate(stream(seed, _DATA), num_demonstrations=count, **scheme)
@@ -121,22 +91,10 @@ def prior_of(name: str, *, dim: int = cheetah.DIM) -> Prior:
     inputs = scale_to_box(*_box(dim))
     if kind == "kl":
         return FourierSeries(num_inputs=dim, max_frequency=int(size), alpha=2.0, inputs=inputs)
+    network: Any = {"num_inputs": dim, "widths": (int(size),) * 3, "inputs": inputs}
     if kind == "bnn":
-        return IidNetwork(
-            num_inputs=dim,
-            widths=(int(size),) * 3,
-            weight_variance=1 / 3,
-            bias_variance=1 / 3,
-            inputs=inputs,
-        )
-    return TraceClassNetwork(
-        num_inputs=dim,
-        widths=(int(size),) * 3,
-        alpha=1.5,
-        weight_variance=2.0,
-        bias_variance=2.0,
-        inputs=inputs,
-    )
+        return IidNetwork(**network, weight_variance=1 / 3, bias_variance=1 / 3)
+    return TraceClassNetwork(**network, alpha=1.5, weight_variance=2.0, bias_variance=2.0)
 
 
 def _box(dim: int) -> tuple[list[float], list[float]]:
@@ -147,15 +105,71 @@ def _box(dim: int) -> tuple[list[float], list[float]]:
 
 
 def in_words(name: str) -> str:
-    """Of a prior's name, for tables."""
+    """A prior by its kind and size, for tables."""
     kind, _, size = name.partition("-")
     return f"{KINDS[kind]} {f'k = {size}' if kind == 'kl' else f'3 x {size}'}"
 
 
 def posterior_of(prior: Prior, data: DataSet, *, noise: float) -> Posterior:
-    """Given the demonstrated choices."""
+    """The posterior given the demonstrated choices."""
     seen = jnp.asarray(data.successors)
     return Posterior(prior, ActionChoice(seen, data.demonstrations.actions, noise=noise))
+
+
+def ride(policy: Policy, seed: int, config: CheetahConfig) -> cheetah.Runs:
+    """Episodes of a policy from the starts of a data set, the same for every policy."""
+    starts = starts_of(seed, config)
+    actions = cheetah.expert().actions
+    return cheetah.rollout(policy, actions, starts, num_steps=config.num_steps, seed=seed)
+
+
+def starts_of(seed: int, config: CheetahConfig) -> np.ndarray:
+    """Where the episodes of a data set begin."""
+    return cheetah.initial_states(stream(seed, _STARTS), config.num_episodes)
+
+
+def distances(runs: cheetah.Runs) -> dict[str, float]:
+    """How far the episodes came on average, and the share that fell."""
+    return {"distance": float(runs.distance[-1].mean()), "falls": float(runs.fell.mean())}
+
+
+def clone_of(method: str, data: DataSet) -> Any:
+    """A classifier of the demonstrated states, which is a policy too."""
+    seen = data.demonstrations
+    count = data.successors.shape[1]
+    if method == "forest":
+        return control.forest(seen.states, seen.actions, num_actions=count, seed=data.seed)
+    return control.clone(
+        jnp.asarray(seen.states),
+        seen.actions,
+        cheetah.LOW,
+        cheetah.HIGH,
+        num_actions=count,
+        method=method,  # pyright: ignore[reportArgumentType]
+        seed=data.seed,
+    )
+
+
+def cloned(method: str, data: DataSet, config: CheetahConfig) -> tuple[dict, cheetah.Runs]:
+    """What a clone reaches on one data set: scores on the test set and distances; its episodes."""
+    clone, actions = clone_of(method, data), data.tests.actions
+    log_probabilities = np.asarray(clone.log_probabilities(jnp.asarray(data.tests.states)))
+    runs = ride(clone, data.seed, config)
+    numbers = {
+        "mean": scores.accuracy(log_probabilities, actions),
+        "balanced": scores.balanced_accuracy(log_probabilities.argmax(axis=1), actions),
+        "log_score": scores.log_score(log_probabilities, actions),
+    }
+    return numbers | distances(runs), runs
+
+
+def row_over(cells: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any]:
+    """Means over data sets; cells whose chains do not agree count, and are counted."""
+    return {
+        "num_coordinates": cells[0]["num_coordinates"],
+        "num_converged": sum(cell["is_converged"] for cell in cells),
+        **scores.means_over(cells, names),
+    }
 
 
 def _widened(generator: np.random.Generator, successors: np.ndarray, dim: int) -> np.ndarray:

@@ -68,7 +68,7 @@ _DOUBLE = _Quadrature(
     reach=7.5, nodes=24, more_nodes=6, mills=_mills_polynomial(22), largest_gap=1e7
 )
 
-# Beyond so many sigmas nodes one sigma apart can no longer be placed. There log p is quadratic to
+# Beyond this many sigmas nodes one sigma apart can no longer be placed. There log p is quadratic to
 # within rounding: log p(d) = log p(c d) / c^2. Above the last limit its square would overflow; it
 # is held there, with a gradient that still points home.
 _LARGEST_FINITE_GAP = 1e17

@@ -17,7 +17,7 @@ from traceclass.likelihoods.conductances import Network, solve
 from traceclass.module import Module
 from traceclass.validation import require_count, require_finite, require_shape
 
-# A number, a function of the coordinate along the side, or one number a node of the side.
+# A number, a function of the coordinate along the side, or one number per node of the side.
 SideValue = float | Callable[[Array], Array] | Sequence[float] | np.ndarray
 # The axis that is constant on a side, and which end of it.
 SIDES = {"left": (0, 0), "right": (0, -1), "bottom": (1, 0), "top": (1, -1)}
@@ -31,7 +31,7 @@ class FlowBoundary:
 
     `head` gives the head p of a side (Dirichlet), `flux` the flow into the domain through it,
     exp(u) dp/dn with the outward normal n (Neumann); each a number, a function of the coordinate
-    along the side, or one number a node. Through sides that are not named nothing flows. At a
+    along the side, or one number per node. Through sides that are not named nothing flows. At a
     corner a given head counts; of two, that of the left or right side.
 
     >>> boundary = FlowBoundary(head={"left": 1.0, "right": 0.0})
@@ -261,7 +261,7 @@ class DarcyFlow(Module):
         if array.shape not in ((), along.shape):
             raise UserValueError(
                 f"{kind} of the side {side!r} must be a number, a function of the coordinate along "
-                f"it, or {along.size} numbers, one a node; got shape {array.shape}."
+                f"it, or {along.size} numbers, one per node; got shape {array.shape}."
             )
         # In the precision it will be used in.
         with np.errstate(over="ignore"):

@@ -23,7 +23,7 @@ from traceclass.priors.inputs import Inputs, ScaleToBox
 from traceclass.representation import as_table, fields_of, one_line
 from traceclass.validation import require_finite, require_shape
 
-# By name: numbers, or arrays of one number a layer. Those left out are the prior's own.
+# By name: numbers, or arrays of one number per layer. Those left out are the prior's own.
 Hyperparameters = Mapping[str, Any]
 ITS_OWN: Hyperparameters = MappingProxyType({})
 

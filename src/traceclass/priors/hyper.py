@@ -20,7 +20,7 @@ from traceclass.priors.tails import Tails, tails_named
 from traceclass.validation import require_shape
 
 Law = Hyperprior | Callable[[Array], Array]
-# A hyperparameter has one law, or one law or number a layer.
+# A hyperparameter has one law, or one law or number per layer.
 Entry = Hyperprior | tuple[Hyperprior | float, ...]
 
 NOISE = "noise"
@@ -52,7 +52,7 @@ class Hyper(Prior):
     runs on it as on any prior; it is not the centred form, in which theta depends on eta.
 
     Networks have `alpha` (`TraceClassNetwork` only), `weight_variance` and `bias_variance` (one
-    law for all layers, or a sequence of one law or number a layer); `FourierSeries` has `alpha`,
+    law for all layers, or a sequence of one law or number per layer); `FourierSeries` has `alpha`,
     `CosineSeries` has `exponent`, and all series have `variance`, which multiplies all variances.
     What is not given stays as it is in `prior`. `noise` is the noise level of the likelihood.
     `tails` is "student" (with `df` > 2) or "laplace": T is the quantile of that law at Phi(z),
@@ -114,11 +114,11 @@ class Hyper(Prior):
 
     @property
     def num_hyperparameters(self) -> int:
-        """The length of h: one number a law, so one a layer where each has its own."""
+        """The length of h: one number per law, so one per layer where each has its own."""
         return sum(len(_laws(entry)) for entry in self.hyperpriors)
 
     def hyperparameters(self, position: Float[Array, " position"]) -> dict[str, Array]:
-        """By name, the value of each; those with one law or number a layer have shape (layers,).
+        """By name, the value of each; those with one law or number per layer have shape (layers,).
 
         To keep them in a run: `record={"alpha": lambda z: prior.hyperparameters(z)["alpha"]}`.
         """
@@ -222,7 +222,7 @@ def _value(entry: Entry, h: Iterator[Array]) -> Array:
 
 
 def _coordinates(name: str, entry: Entry, value: Any) -> list[Array]:
-    """The coordinates h of a value, or of one value a layer."""
+    """The coordinates h of a value, or of one value per layer."""
     entries = entry if isinstance(entry, tuple) else (entry,)
     require_shape(value, (len(entries),) if isinstance(entry, tuple) else (), name)
     values = value if isinstance(entry, tuple) else [value]

@@ -130,7 +130,7 @@ class NetworkPrior(Prior):
         return self.tail_variance(0) + self.bias_variance[-1]
 
     def tail_variance(self, width: int | Sequence[int]) -> float:
-        r"""The part of the trace of C beyond `width` nodes a hidden layer (a number, or one each).
+        r"""The part of the trace of C beyond `width` nodes per hidden layer (a number, or several).
 
         With H = sum_{i <= N} i^-alpha, t = zeta(alpha, N + 1) (Hurwitz) and S = H + t, the
         layers leave out (s_w^2 d + s_b^2) t_1, then s_w^2 (S S - H_l H_{l-1}) + s_b^2 t_l, and
@@ -194,7 +194,7 @@ class NetworkPrior(Prior):
     def rescaled(
         self, values_of: NetworkAtPoints, hyperparameters: Hyperparameters
     ) -> NetworkAtPoints:
-        """`values_of` at these hyperparameters; a variance is one number, or one a layer."""
+        """`values_of` at these hyperparameters; a variance is one number, or one per layer."""
         return eqx.tree_at(lambda at: at.scales, values_of, self._scales(hyperparameters))
 
     def _layer_sizes(self) -> list[tuple[int, int]]:
@@ -238,7 +238,7 @@ class TraceClassNetwork(NetworkPrior):
 
     Variances fall along each layer so that their sum stays finite at infinite width; a larger
     `widths` refines the same prior. `weight_variance` (s_w^2) and `bias_variance` (s_b^2) are one
-    number or one a layer, the output layer included. `inputs` maps points (n, d) to the features
+    number or one per layer, the output layer included. `inputs` maps points (n, d) to the features
     the first layer reads, e.g. `scale_to_box(low, high)`.
 
     It is not the prior with variances 1/width (a Gaussian-process limit), nor `IidNetwork`.
@@ -286,7 +286,7 @@ class TraceClassNetwork(NetworkPrior):
 
 
 class IidNetwork(NetworkPrior):
-    """The standard Bayesian network: eq. prior_def with alpha = 0, one variance a layer.
+    """The standard Bayesian network: eq. prior_def with alpha = 0, one variance per layer.
 
     Its variances are not summable, so it has no infinite-width limit in parameter space; it is
     the control against which `TraceClassNetwork` is compared. Arguments as there.
@@ -314,7 +314,7 @@ class IidNetwork(NetworkPrior):
 
 
 def _deviation_a_layer(variances: Any, num_layers: int) -> list[Any]:
-    """Square roots of one variance a layer: floats of a prior's own, otherwise in JAX."""
+    """Square roots of one variance per layer: floats of a prior's own, otherwise in JAX."""
     if isinstance(variances, tuple):
         return [math.sqrt(variance) for variance in variances]
     return list(jnp.sqrt(jnp.broadcast_to(jnp.asarray(variances, dtype=float), num_layers)))

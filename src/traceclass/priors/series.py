@@ -191,7 +191,7 @@ class CosineSeries(Prior):
         return (self.exponent, self.inputs)
 
     def refine(self, *, num_modes: int) -> CosineSeries:
-        """The same prior with more modes a side."""
+        """The same prior with more modes per side."""
         if num_modes < self.num_modes:
             raise UserValueError(
                 f"refine needs num_modes >= {self.num_modes}, got {num_modes}. A prior is refined "
@@ -237,7 +237,7 @@ class CosineSeries(Prior):
         return math.pi ** (-2 * s) * (2**s - 1) * float(zeta(s)) * dirichlet_beta(s)
 
     def tail_variance(self, num_modes: int) -> float:
-        """The part of the trace beyond `num_modes` modes a side."""
+        """The part of the trace beyond `num_modes` modes per side."""
         kept = CosineSeries(num_modes=num_modes, exponent=self.exponent) if num_modes else None
         return self.total_variance() - (float(np.sum(kept._deviations() ** 2)) if kept else 0.0)
 

@@ -1,4 +1,1 @@
-"""Figures, tables and the HTML page, from a stored run only."""
-
-from traceclass.report.render import render as render
-from traceclass.report.render import terminal_summary as terminal_summary
+"""Page, tables and figures that the reports of all experiments share; from stored runs only."""

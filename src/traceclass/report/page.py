@@ -1,54 +1,104 @@
-"""One self-contained HTML page: tables, figures and settings of a run."""
+"""One self-contained HTML page: tables, figures and settings of a run.
+
+A figure that cannot be drawn is named on the page, with all the others around it.
+"""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jinja2
 
+from traceclass.report.tables import Table
+from traceclass.run_directory.contents import Stored
 
-class Table(NamedTuple):
-    """Column heads and rows of cells, all text."""
 
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
+class LeftOut(Exception):  # noqa: N818 (it is not an error)
+    """A figure that has nothing to show here; the message says why, and stands on the page."""
 
 
 class Figure(NamedTuple):
-    """A PNG file and the sentence under it."""
+    """A PNG file to be drawn, the sentence under it, and the function that draws it."""
 
-    path: Path
+    name: str
     caption: str
+    draw: Callable[[Path], None]
 
-    @property
-    def source(self) -> str:
-        """The picture itself, as a data address, so that the page needs no other file."""
-        return "data:image/png;base64," + base64.b64encode(self.path.read_bytes()).decode("ascii")
+
+def figures(stored: Stored, **draws: Callable[..., None]) -> list[Figure]:
+    """Figures by the names of their files: functions (path, stored) with captions as docstrings."""
+    return [
+        Figure(f"{name}.png", " ".join((draw.__doc__ or "").split()), partial(draw, stored=stored))
+        for name, draw in draws.items()
+    ]
+
+
+class Drawn(NamedTuple):
+    """A figure on the page: its picture as a data address, or the reason why it is missing."""
+
+    caption: str
+    source: str | None
+    missing: str | None = None
 
 
 class Section(NamedTuple):
     """A heading with its tables and figures, and sentences between the two."""
 
     title: str
-    tables: Sequence[Table]
-    figures: Sequence[Figure]
+    tables: Sequence[Table] = ()
+    figures: Sequence[Figure] = ()
     notes: Sequence[str] = ()
 
 
-def html_page(
-    title: str,
-    headline: str,
-    sections: Sequence[Section],
-    config: dict[str, Any],
-    versions: dict[str, Any],
-) -> str:
-    """The page as text."""
+class Report(Protocol):
+    """What an experiment says about its stored results: a module `report` with these functions."""
+
+    def sections(self, stored: Stored) -> list[Section]:
+        """The page, section by section."""
+        ...
+
+    def main_table(self, results: Any) -> Table:
+        """The table that is also shown in a terminal."""
+        ...
+
+    def headline(self, results: Any) -> str:
+        """The run in one sentence."""
+        ...
+
+    def warnings(self, results: Any) -> list[str]:
+        """What is wrong with single table cells."""
+        ...
+
+
+def draw(figure: Figure, directory: Path) -> tuple[Drawn, Exception | None]:
+    """The figure, drawn into `directory`, and the error if it could not be drawn."""
+    path = directory / figure.name
+    try:
+        figure.draw(path)
+    except Exception as error:
+        path.unlink(missing_ok=True)
+        if isinstance(error, LeftOut):
+            return Drawn(figure.caption, None, str(error)), None
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        return Drawn(figure.caption, None, f"{figure.name} could not be drawn ({said})."), error
+    picture = base64.b64encode(path.read_bytes()).decode("ascii")
+    return Drawn(figure.caption, f"data:image/png;base64,{picture}"), None
+
+
+def html_page(stored: Stored, headline: str, sections: Sequence[Section]) -> str:
+    """The page as text; the figures of its sections are drawn already."""
+    config, seed = stored.config, stored.config["settings"]["seed"]
     template = resources.files("traceclass.report").joinpath("page.html.j2")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     return environment.from_string(template.read_text(encoding="utf-8")).render(
-        title=title, headline=headline, sections=sections, config=config, versions=versions
+        title=f"{config['experiment']}, preset {config['preset']}, seed {seed}",
+        headline=headline,
+        sections=sections,
+        config=config,
+        versions=stored.versions,
     )

@@ -214,3 +214,20 @@ def worst_of(draws: np.ndarray) -> tuple[float, float]:
         ]
     ess, rhat = np.array(each).T
     return float(np.nan_to_num(ess, nan=0.0).min()), float(np.nan_to_num(rhat, nan=math.inf).max())
+
+
+def median_ess(draws: np.ndarray) -> float:
+    """The median ESS over the components of draws (chains, draws, n) that change."""
+    moving = np.moveaxis(draws, -1, 0)[np.ptp(draws, axis=(0, 1)) != 0]
+    return float(np.median([worst_of(component)[0] for component in moving]))
+
+
+def mean_and_error(draws: np.ndarray) -> dict[str, float]:
+    """The mean of a scalar functional and its Monte Carlo standard error."""
+    from arviz_stats.base.array import array_stats
+
+    values = np.asarray(draws, dtype=np.float64)
+    error = math.nan
+    if values.shape[1] >= 4 and np.ptp(values) > 0:
+        error = float(np.asarray(array_stats.mcse(values, method="mean")))
+    return {"mean": float(values.mean()), "error": error}

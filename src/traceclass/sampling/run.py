@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from traceclass.draws import compiled_over, mean_function
 from traceclass.errors import UserValueError
 from traceclass.kernels.replicas import TEMPERING
 from traceclass.model_choice.evidence import Evidence, evidence_of
@@ -296,20 +295,14 @@ class Run:
         points = prior.checked_points(jnp.atleast_2d(jnp.asarray(x, dtype=float)))
         batch = max(1, _MAX_VALUES // len(positions))
         parts = [
-            _statistics(_values(prior.at(points[i : i + batch]), positions), quantiles)
+            _statistics(compiled_over(prior.at(points[i : i + batch]), positions), quantiles)
             for i in range(0, len(points), batch)
         ]
         return Prediction(*(np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)))
 
     def mean_function(self) -> Callable[[Float[Array, "points dim"]], Float[Array, " points"]]:
         """The posterior mean of the function, as a JAX function of points (n, d)."""
-        positions, prior = jnp.asarray(self.flat_positions()), self._prior()
-
-        def mean(x: Float[Array, "points dim"]) -> Float[Array, " points"]:
-            values_of = prior.at(x)
-            return jnp.mean(jax.lax.map(values_of, positions, batch_size=32), axis=0)
-
-        return mean
+        return mean_function(self._prior(), jnp.asarray(self.flat_positions()))
 
 
 class _Draws(Mapping[str, np.ndarray]):
@@ -330,11 +323,6 @@ class _Draws(Mapping[str, np.ndarray]):
 
     def __len__(self) -> int:
         return len(self._names)
-
-
-@eqx.filter_jit
-def _values(values_of: Callable[[Array], Array], positions: Array) -> Float[Array, "draws points"]:
-    return jax.lax.map(values_of, positions, batch_size=32)
 
 
 def _statistics(values: Array, quantiles: Sequence[float]) -> tuple[np.ndarray, ...]:

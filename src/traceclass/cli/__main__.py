@@ -1,0 +1,5 @@
+"""`python -m traceclass.cli`."""
+
+from traceclass.cli import main
+
+main()

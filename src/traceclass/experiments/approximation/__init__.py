@@ -1,0 +1,1 @@
+"""How near a network comes to a function that it sees almost everywhere."""

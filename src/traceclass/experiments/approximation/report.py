@@ -1,0 +1,102 @@
+"""The posterior mean of a function seen at many nodes (Fig. approx_u)."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import xarray as xr
+
+from traceclass.experiments.approximation.run import Results
+from traceclass.experiments.groundwater.figures import draw_field
+from traceclass.report.chains import RHAT, chain_table, chain_warnings, seconds_in_all
+from traceclass.report.figures import BLUE, figure, ticks_at
+from traceclass.report.page import Figure, Section, figures
+from traceclass.report.tables import Column, Row, Table, table
+from traceclass.run_directory.contents import Stored
+
+
+def sections(stored: Stored) -> list[Section]:
+    """Truth and posterior mean, and errors over observations and widths."""
+    results = stored.results
+    fields = Figure(
+        "fields.png",
+        "The true log-permeability, the posterior mean of the network that sees it at "
+        f"{_shown(results)['observations']} nodes with noise {results['noise']:g}, and their "
+        "difference, in a scale of its own.",
+        partial(_draw_fields, results=results, arrays=stored.arrays),
+    )
+    errors = figures(stored, errors=_draw_errors)
+    chains = chain_table(results["cells"], Column("cell", "cell"))
+    return [
+        Section("Truth and posterior mean", [], [fields]),
+        Section("Error of the posterior mean", [main_table(results)], errors),
+        Section("The chains", [chains]),
+    ]
+
+
+def main_table(results: Results) -> Table:
+    """Errors in units of the function, one row per table cell."""
+    columns = (
+        Column("observed", "observations", ","),
+        Column("width", "width", ","),
+        Column("size", "num_coordinates", ","),
+        Column("error", "error", ".4f"),
+        Column("of sd", lambda cell: f"{cell['error'] / results['true_sd']:.1%}"),
+        Column("posterior sd", "posterior_sd", ".4f"),
+        Column("90% holds", "coverage", ".0%"),
+        RHAT,
+    )
+    return table(results["cells"], columns)
+
+
+def headline(results: Results) -> str:
+    """The run in one sentence for the terminal."""
+    shown = _shown(results)
+    return (
+        f"seen at {shown['observations']} nodes, the mean errs by "
+        f"{shown['error'] / results['true_sd']:.1%} of the function's spread; "
+        f"{seconds_in_all(results)}"
+    )
+
+
+def warnings(results: Results) -> list[str]:
+    """What the chains warned of, with their names."""
+    return chain_warnings(results["cells"], lambda cell: cell["cell"])
+
+
+def _shown(results: Results) -> Row:
+    return next(cell for cell in results["cells"] if cell["cell"] == results["shown"])
+
+
+def _draw_fields(path: Path, results: Results, arrays: xr.Dataset) -> None:
+    true, mean = arrays["truth"].values, arrays[f"mean_{results['shown']}"].values
+    limit = float(abs(true).max())
+    with figure(path, 9.0, 2.8) as canvas:
+        first, second, third = canvas.subplots(1, 3)
+        draw_field(canvas, first, true, limit, "true log-permeability")
+        draw_field(canvas, second, mean, limit, "posterior mean")
+        draw_field(canvas, third, mean - true, float(abs(mean - true).max()), "difference")
+
+
+def _draw_errors(path: Path, stored: Stored) -> None:
+    """Root mean square error of the posterior mean on a fine grid, against the number of
+    observations and against the width of the network. Open circles: the chains did not converge.
+    """
+    results = stored.results
+    shown = _shown(results)
+    with figure(path, 8.0, 3.0) as canvas:
+        panels = canvas.subplots(1, 2, sharey=True)
+        for axes, name, fixed in zip(
+            panels, ("observations", "width"), ("width", "observations"), strict=True
+        ):
+            row = [cell for cell in results["cells"] if cell[fixed] == shown[fixed]]
+            row.sort(key=lambda cell, name=name: cell[name])
+            axes.loglog([c[name] for c in row], [c["error"] for c in row], color=BLUE)
+            for cell in row:
+                fill = BLUE if cell["is_converged"] else "white"
+                axes.plot(cell[name], cell["error"], "o", color=BLUE, markerfacecolor=fill)
+            axes.axhline(results["noise"], color="black", linewidth=0.8, linestyle=":")
+            axes.set(xlabel=f"{name} ({fixed} {shown[fixed]})")
+            ticks_at(axes, [c[name] for c in row])
+        panels[0].set_ylabel("error (dotted: noise)")

@@ -1,0 +1,1 @@
+"""The half cheetah over the number of demonstrations, irrelevant inputs and nodes."""

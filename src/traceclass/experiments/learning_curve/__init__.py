@@ -1,0 +1,1 @@
+"""How many demonstrations are enough, and how much the noise level matters."""

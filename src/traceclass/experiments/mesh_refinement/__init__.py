@@ -1,0 +1,1 @@
+"""Acceptance and effective samples as the function and the grid are refined."""

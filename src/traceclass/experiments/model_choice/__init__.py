@@ -1,0 +1,1 @@
+"""Evidence and held-out scores over alpha, variance and width, and what is inferred."""

@@ -1,0 +1,1 @@
+"""Draws from the priors: the paper's two figures, and galleries of our own."""

@@ -1,0 +1,56 @@
+"""Figures and page of a stored run, drawn from its files by the report of its experiment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from traceclass.experiments import EXPERIMENTS, Experiment
+from traceclass.report.page import Section, draw, html_page
+from traceclass.report.tables import Table
+from traceclass.run_directory.claim import DirectoryError
+from traceclass.run_directory.contents import RESULTS, Stored, read_run, require_keys
+from traceclass.sampling.files import write_file
+
+
+def render(path: Path) -> dict[str, Exception]:
+    """Draw figures/ and report.html of a run directory again; the figures that failed, by name."""
+    stored, experiment = _read(path)
+    directory = path / "figures"
+    if directory.is_symlink():
+        raise DirectoryError(f"{directory} is a link; figures are not written through it.")
+    failed: dict[str, Exception] = {}
+    sections = [
+        section._replace(figures=_drawn(section, directory, failed))
+        for section in experiment.report.sections(stored)
+    ]
+    page = html_page(stored, experiment.report.headline(stored.results), sections)
+    write_file(path / "report.html", [page.encode()])
+    return failed
+
+
+def _drawn(section: Section, directory: Path, failed: dict[str, Exception]) -> list:
+    shown = []
+    for figure in section.figures:
+        drawn, error = draw(figure, directory)
+        shown.append(drawn)
+        if error is not None:
+            failed[figure.name] = error
+    return shown
+
+
+def terminal_summary(path: Path) -> tuple[Table, str, list[str]]:
+    """The main table of a stored run, a sentence on it, and the warnings of its chains."""
+    stored, experiment = _read(path)
+    report, results = experiment.report, stored.results
+    return report.main_table(results), report.headline(results), report.warnings(results)
+
+
+def _read(path: Path) -> tuple[Stored, Experiment]:
+    stored = read_run(path)
+    name = str(stored.config["experiment"])
+    if name not in EXPERIMENTS:
+        raise DirectoryError(f"{path} holds a run of {name!r}, which has no report here.")
+    experiment = EXPERIMENTS[name]
+    wanted = experiment.program.Results.__required_keys__
+    require_keys(path / RESULTS, stored.results, sorted(wanted))
+    return stored, experiment

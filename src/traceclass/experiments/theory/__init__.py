@@ -1,0 +1,1 @@
+"""The paper's theorems, seen over the width of the network."""

@@ -1,0 +1,140 @@
+"""The paper's theorems, seen over the width of the network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypedDict
+
+import jax
+import numpy as np
+import xarray as xr
+from jaxtyping import Array
+
+from traceclass import theory
+from traceclass.control import mountain_car as car
+from traceclass.errors import UserValueError
+from traceclass.experiments.experiment import Result
+from traceclass.experiments.theory.settings import TheoryConfig
+from traceclass.likelihoods import ActionChoice
+from traceclass.posterior import Posterior
+from traceclass.priors import FourierSeries, IidNetwork, Prior, TraceClassNetwork, scale_to_box
+
+# Points where |x_j| = 1, at which the first layer's bound is attained, and one inside.
+POINTS = ((1.0, 1.0), (-1.0, 1.0), (0.3, -0.6))
+TAIL_ALPHAS = (1.1, 1.5, 2.0, 3.0)
+
+
+class Results(TypedDict):
+    """Every sum of the theory over the widths, with Monte Carlo beside its bound."""
+
+    bounds: list[dict[str, Any]]
+    cameron_martin: dict[str, Any]
+    swap: dict[str, Any]
+    refinement: dict[str, dict[str, Any]]
+    tail_share: dict[str, list[float]]
+
+
+def check(config: TheoryConfig) -> None:
+    """The priors can be made, and errors of refinement have something to be measured against."""
+    _trace_class(config, 4)
+    _iid(config, 4)
+    if max(config.refinement_sizes) >= config.reference_size:
+        raise UserValueError(
+            f"reference_size must exceed refinement_sizes, got {config.reference_size} and "
+            f"{max(config.refinement_sizes)}: errors are measured against it."
+        )
+    _likelihood(config)
+
+
+def _likelihood(config: TheoryConfig) -> ActionChoice:
+    """The likelihood of Theorem 3: mountain-car choices of saturated values."""
+    seen = car.demonstrate(jax.random.key(config.seed))
+    return ActionChoice(
+        car.successors(seen.states),
+        seen.actions,
+        noise=config.noise,
+        saturation=config.saturation,
+    )
+
+
+def finish(config: TheoryConfig, _: object) -> Result:
+    """All sums of the theory."""
+    key, likelihood = jax.random.key(config.seed), _likelihood(config)
+    low, high = np.array(car.LOW), np.array(car.HIGH)
+    points = low + (np.array(POINTS) + 1) / 2 * (high - low)
+    bounds = [
+        theory.moments_and_bounds(_trace_class(config, n), POINTS, points, key, config.num_draws)
+        for n in config.widths
+    ]
+    # The gradient holds a second copy of the position, so the widest network is left to the bounds.
+    gradient_widths = [n for n in config.widths if n <= 1024]
+    norms = {
+        make.__name__.strip("_"): [
+            theory.mean_norm(Posterior(make(config, n), likelihood), key, config.num_draws)
+            for n in gradient_widths
+        ]
+        for make in (_trace_class, _iid)
+    }
+    refinement = _refinement(config, key)
+    swaps = [theory.swap_sum(_trace_class(config, n), layer=2, node=1) for n in config.widths]
+    shares = {
+        alpha: [theory.tail_share(alpha, n) for n in config.refinement_sizes]
+        for alpha in TAIL_ALPHAS
+    }
+    numbers = {
+        "bounds": bounds,
+        "cameron_martin": {"widths": gradient_widths, **norms},
+        "swap": {"widths": list(config.widths), "sum": swaps},
+        "refinement": refinement,
+        "tail_share": {str(alpha): share for alpha, share in shares.items()},
+    }
+    arrays = xr.Dataset(coords={"refinement_size": list(config.refinement_sizes)})
+    return Result(numbers, None, arrays)
+
+
+def _trace_class(config: TheoryConfig, width: int) -> TraceClassNetwork:
+    return TraceClassNetwork(
+        num_inputs=2,
+        widths=(width,) * 2,
+        alpha=config.alpha,
+        weight_variance=config.variance,
+        bias_variance=config.variance,
+        inputs=scale_to_box(car.LOW, car.HIGH),
+    )
+
+
+def _iid(config: TheoryConfig, width: int) -> IidNetwork:
+    return IidNetwork(
+        num_inputs=2,
+        widths=(width,) * 2,
+        weight_variance=config.iid_variance,
+        bias_variance=config.iid_variance,
+        inputs=scale_to_box(car.LOW, car.HIGH),
+    )
+
+
+def _refinement(config: TheoryConfig, key: Array) -> dict[str, dict[str, Any]]:
+    """How far each prior's functions move when refined, and the exponent the theory gives."""
+    side = np.linspace(-1.0, 1.0, 9)
+    square = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    line = np.linspace(0.0, 1.0, 257)[:, None]
+    alpha, draws = 3.0, config.num_draws
+
+    def changes(make: Callable[[int], Prior], points: np.ndarray) -> dict[str, Any]:
+        sizes, finest = config.refinement_sizes, make(config.reference_size)
+        return theory.refinement([make(n) for n in sizes], finest, sizes, points, key, draws)
+
+    def network(n: int) -> Prior:
+        return TraceClassNetwork(num_inputs=2, widths=(n,), alpha=config.alpha)
+
+    def iid(n: int) -> Prior:
+        return IidNetwork(num_inputs=2, widths=(n,), weight_variance=config.iid_variance)
+
+    def series(n: int) -> Prior:
+        return FourierSeries(num_inputs=1, max_frequency=n, alpha=alpha, interaction=1)
+
+    return {
+        "trace-class network": changes(network, square) | {"theory": 0.5 - config.alpha},
+        "Fourier series, alpha = 3": changes(series, line) | {"theory": (1 - alpha) / 2},
+        "iid network": changes(iid, square) | {"theory": None},
+    }

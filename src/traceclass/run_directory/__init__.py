@@ -1,0 +1,1 @@
+"""The directory that a command leaves behind: claimed before the work, complete or absent after."""

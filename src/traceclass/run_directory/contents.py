@@ -1,0 +1,231 @@
+"""A run directory: plain JSON and netCDF files, complete or absent.
+
+config.json    experiment, preset and every setting
+versions.json  versions of Python and of the libraries, and the commit
+results.json   the numbers
+trace.nc       the recorded draws, as ArviZ reads them
+arrays.nc      what else the figures need
+figures/, report.html   drawn from the files above
+chain/         the run store, from which the chain can be resumed
+
+Until the numbers are there, config.json, chain/ and the results so far are in unfinished/. Figures
+and page are drawn last, from files that are safe already.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import xarray as xr
+
+from traceclass.run_directory.claim import CHAIN, ENTRIES, UNFINISHED, DirectoryError, chain_of
+from traceclass.sampling.files import StoreError, WriteError, read_json, write_json
+from traceclass.version import __version__
+
+RESULTS = "results.json"
+# What version 0.1 called some numbers of its results.
+_RENAMED = {
+    "steps_a_second": "steps_per_second",
+    "level_ess_per_second": "log_likelihood_ess_per_second",
+    "level_ess_per_step": "log_likelihood_ess_per_step",
+    "steps_per_level_ess": "steps_per_log_likelihood_ess",
+}
+_LIBRARIES = (
+    "jax",
+    "jaxlib",
+    "blackjax",
+    "equinox",
+    "numpy",
+    "scipy",
+    "arviz-stats",
+    "xarray",
+    "scikit-learn",
+)
+
+
+class Stored(NamedTuple):
+    """What a finished run directory holds; reports are made from this and from nothing else."""
+
+    path: Path
+    config: dict[str, Any]
+    versions: dict[str, Any]
+    results: Any  # as the experiment's `Results` says
+    trace: Any  # an xr.DataTree of the recorded draws, or None
+    arrays: xr.Dataset
+
+
+def begin(path: Path, description: Mapping[str, Any], *, resume: bool) -> Path:
+    """Say what is being run in a claimed directory, and where its chains are to be stored.
+
+    `description` has the experiment, its preset and its settings.
+    """
+    (path / UNFINISHED).mkdir(exist_ok=True)
+    _write_json(path / UNFINISHED / "config.json", dict(description))
+    return chain_of(path) if resume else path / UNFINISHED / CHAIN
+
+
+def keep(path: Path, numbers: Mapping[str, Any]) -> None:
+    """Keep the results so far, in case that the rest of the run fails."""
+    _write_json(path / UNFINISHED / RESULTS, {"is_complete": False, **numbers})
+
+
+def commit(
+    path: Path, numbers: Mapping[str, Any], trace: xr.DataTree | None, arrays: xr.Dataset
+) -> None:
+    """Write the data files of a run that was begun, in place of an older run.
+
+    They are made in a folder inside it and moved at the end, the older ones out of the way first
+    and deleted last: at no moment is a whole run missing.
+    """
+    try:
+        _write(path, numbers, trace, arrays)
+    except OSError as error:
+        raise WriteError(
+            f"cannot write the results to {path} ({error.strerror or error}). The chain is kept: "
+            "make room, then go on with --resume."
+        ) from error
+
+
+def _write(
+    path: Path, numbers: Mapping[str, Any], trace: xr.DataTree | None, arrays: xr.Dataset
+) -> None:
+    with tempfile.TemporaryDirectory(dir=path / UNFINISHED, prefix=".new-") as temporary:
+        new, old = Path(temporary) / "new", Path(temporary) / "old"
+        new.mkdir()
+        old.mkdir()
+        shutil.copyfile(path / UNFINISHED / "config.json", new / "config.json")
+        _write_json(new / "versions.json", versions())
+        _write_json(new / RESULTS, numbers)
+        if trace is not None:
+            trace.to_netcdf(new / "trace.nc", engine="h5netcdf")
+        arrays.to_netcdf(new / "arrays.nc", engine="h5netcdf")
+        if (path / UNFINISHED / CHAIN).exists():
+            (path / UNFINISHED / CHAIN).rename(new / CHAIN)
+        for name in sorted(ENTRIES):
+            if (path / name).exists() and (name != CHAIN or (new / CHAIN).exists()):
+                (path / name).rename(old / name)
+        for entry in sorted(new.iterdir()):
+            entry.rename(path / entry.name)
+    shutil.rmtree(path / UNFINISHED)
+
+
+def read_run(path: Path) -> Stored:
+    """The files of a run directory, or an error that says which one is missing or unreadable."""
+    if not path.is_dir():
+        raise DirectoryError(f"{path} is not a directory; give the --out of an earlier run.")
+    missing = [
+        name
+        for name in ("config.json", "versions.json", RESULTS, "arrays.nc")
+        if not (path / name).is_file()
+    ]
+    if missing:
+        raise DirectoryError(f"{path} is not a finished run: {', '.join(missing)} is missing.")
+    try:
+        stored = Stored(
+            path,
+            read_json(path / "config.json"),
+            read_json(path / "versions.json"),
+            _renamed(read_json(path / RESULTS)),
+            _read_trace(path / "trace.nc"),
+            _read_arrays(path / "arrays.nc"),
+        )
+    except (StoreError, ValueError, OSError, KeyError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise DirectoryError(f"{path} cannot be read: {reason}") from error
+    require_keys(path / "config.json", stored.config, ("experiment", "preset", "settings"))
+    return stored
+
+
+def require_keys(file: Path, content: Any, keys: Iterable[str]) -> None:
+    """Refuse a file that lacks what every file of its kind has."""
+    missing = [key for key in keys if not isinstance(content, dict) or key not in content]
+    if missing:
+        raise DirectoryError(
+            f"{file} is not that of a finished run: it has no {', '.join(map(repr, missing))}. It "
+            "was edited, or another version wrote it."
+        )
+
+
+def _renamed(content: Any) -> Any:
+    """The results of an older version under today's names."""
+    if isinstance(content, dict):
+        return {_RENAMED.get(key, key): _renamed(value) for key, value in content.items()}
+    return [_renamed(value) for value in content] if isinstance(content, list) else content
+
+
+def _read_trace(path: Path) -> xr.DataTree | None:
+    if not path.is_file():
+        return None
+    _check_claims(path)
+    return xr.load_datatree(path, engine="h5netcdf")
+
+
+def _read_arrays(path: Path) -> xr.Dataset:
+    _check_claims(path)
+    return xr.load_dataset(path, engine="h5netcdf")
+
+
+def _check_claims(path: Path) -> None:
+    """Refuse a netCDF file that unfolds to much more than its size; ours are not compressed."""
+    import h5py
+
+    claimed = 0
+
+    def add(_: str, item: Any) -> None:
+        nonlocal claimed
+        claimed += item.nbytes if isinstance(item, h5py.Dataset) else 0
+
+    with h5py.File(path, "r") as file:
+        if any(
+            isinstance(file.get(name, getlink=True), (h5py.ExternalLink, h5py.SoftLink))
+            for name in file
+        ):
+            raise ValueError(f"{path.name} links to other files.")
+        file.visititems(add)
+    if claimed > 4 * path.stat().st_size + 2**20:
+        raise ValueError(f"{path.name} claims {claimed} bytes, far more than the file has.")
+
+
+def versions() -> dict[str, Any]:
+    """What a result was made with."""
+    return {
+        "traceclass": __version__,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        **{name: importlib.metadata.version(name) for name in _LIBRARIES},
+    }
+
+
+def _commit() -> str | None:
+    """The commit of the source tree, if the package runs from one."""
+    git = shutil.which("git")
+    root = Path(__file__).parents[3]
+    if git is None or not (root / ".git").exists():
+        return None
+    command = [git, "-C", str(root), "rev-parse", "HEAD"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    return answer.stdout.strip() or None
+
+
+def _write_json(path: Path, content: Any) -> None:
+    write_json(path, _without_nonfinite(content))
+
+
+def _without_nonfinite(content: Any) -> Any:
+    """JSON has no NaN and no infinity: null stands for both."""
+    if isinstance(content, dict):
+        return {key: _without_nonfinite(value) for key, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [_without_nonfinite(value) for value in content]
+    if isinstance(content, float) and not math.isfinite(content):
+        return None
+    return content

@@ -1,0 +1,243 @@
+"""The Laplace reference: exact where the posterior is Gaussian, and never a bias elsewhere."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cells import any_reference
+from linear import linear_gaussian
+
+import traceclass as tc
+from traceclass.kernels.reference import _InCoordinates
+from traceclass.kernels.states import GradientState, State
+from traceclass.laplace_approximation import _hessian
+
+
+def covariance_of(reference: tc.Reference) -> np.ndarray:
+    vectors = np.asarray(reference.vectors, dtype=np.float64)
+    precision = np.eye(len(vectors)) + vectors * np.asarray(reference.eigenvalues) @ vectors.T
+    return np.linalg.inv(precision)
+
+
+def test_it_is_the_posterior_of_a_linear_gaussian_model():
+    posterior, mean, covariance = linear_gaussian()
+    reference = tc.laplace(posterior)
+    np.testing.assert_allclose(reference.mean, mean, atol=2e-4)
+    np.testing.assert_allclose(covariance_of(reference), covariance, atol=1e-5)
+
+
+def test_by_the_posterior_itself_every_proposal_is_accepted():
+    """l + phi is constant, so pCN with beta = 1 makes independent draws of the posterior."""
+    posterior, mean, covariance = linear_gaussian()
+    kernel = tc.pcn.using(reference=tc.laplace(posterior))
+    run = tc.sample(
+        posterior, kernel, step_size=1.0, num_chains=4, num_warmup=0, num_samples=2_000, thin=1,
+        progress=False,
+    )  # fmt: skip
+    assert run.acceptance_rate > 0.995
+    draws = run.flat_positions()
+    # 6 means and 21 covariances of 8,000 independent draws: 5 standard errors, alarm below 2e-5.
+    errors = np.sqrt(np.diag(covariance) / len(draws))
+    assert (np.abs(draws.mean(axis=0) - mean) < 5 * errors).all()
+    spread = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)) + covariance**2)
+    assert (np.abs(np.cov(draws.T) - covariance) < 5 * spread / np.sqrt(len(draws))).all()
+
+
+def network_posterior(likelihood: str) -> tc.Posterior:
+    prior = tc.TraceClassNetwork(num_inputs=2, widths=(5, 4), alpha=1.5)
+    x = np.random.default_rng(0).uniform(size=(15, 2))
+    if likelihood == "regression":
+        return tc.Posterior(prior, tc.GaussianRegression(x, np.sin(5 * x[:, 0]), noise=0.3))
+    return tc.Posterior(prior, tc.ActionChoice(x.reshape(5, 3, 2), np.arange(5) % 3, noise=0.5))
+
+
+@pytest.mark.parametrize("likelihood", ["regression", "action choice"])
+def test_the_leading_eigenvalues_are_those_of_the_whole_hessian(likelihood, x64):
+    posterior = network_posterior(likelihood)
+    reference = tc.laplace(posterior, rank=12)
+    m = reference.mean
+    slope = m - jax.jit(posterior.log_likelihood_and_gradient)(m)[1]
+    assert np.abs(slope).max() < 1e-3  # the MAP point
+    if likelihood == "regression":
+        predicted = jax.jit(jax.jacobian(posterior.values_of))(
+            m
+        )  # of regression, the values themselves
+        jacobian = np.asarray(predicted) / posterior.likelihood.noise
+        hessian = jacobian.T @ jacobian
+    else:
+        hessian = -np.asarray(jax.jit(jax.hessian(posterior.log_likelihood))(m))
+    expected = np.linalg.eigvalsh(hessian)[::-1]
+    kept = len(reference.eigenvalues)
+    np.testing.assert_allclose(reference.eigenvalues, expected[:kept], rtol=1e-4, atol=1e-6)
+    assert kept == 12 or expected[kept] <= 0.0101
+    vectors = np.asarray(reference.vectors)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(kept), atol=1e-10)
+
+
+def test_where_the_noise_is_inferred_the_hessian_holds_its_slopes(x64):
+    prior = tc.TraceClassNetwork(num_inputs=1, widths=(2,))
+    hyper = tc.Hyper(prior, noise=tc.LogNormal(median=0.1, sigma=0.5))
+    x = np.linspace(0, 1, 4)[:, None]
+    posterior = tc.Posterior(hyper, tc.GaussianRegression(x, np.sin(5 * x[:, 0]), noise=0.3))
+    z = hyper.sample(jax.random.key(0))
+    expected = -jax.jit(jax.hessian(lambda z: posterior.log_likelihood(z)))(z)
+    np.testing.assert_allclose(_hessian(posterior)(z, np.eye(len(z))), expected, rtol=1e-8)
+
+
+def test_a_tempered_posterior_has_its_own_reference(x64):
+    posterior, _, _ = linear_gaussian()
+    warm = tc.laplace(posterior.tempered(0.25))
+    full = tc.laplace(posterior)
+    shown = min(len(warm.eigenvalues), len(full.eigenvalues))
+    np.testing.assert_allclose(warm.eigenvalues[:shown], 0.25 * full.eigenvalues[:shown], rtol=1e-6)
+
+
+def test_too_small_a_rank_is_warned_of():
+    posterior, _, _ = linear_gaussian()
+    with pytest.warns(UserWarning, match="beyond the 2 kept"):
+        reference = tc.laplace(posterior, rank=2)
+    assert reference.eigenvalues.shape == (2,)
+
+
+def test_a_search_that_does_not_end_is_warned_of():
+    posterior = network_posterior("regression")
+    with pytest.warns(UserWarning, match="the MAP point was not reached"):
+        tc.laplace(posterior, start=3 * posterior.prior.sample(jax.random.key(3)), max_iterations=1)
+
+
+def test_coordinates_and_positions_undo_each_other(x64):
+    reference = any_reference(20)
+    z = jax.random.normal(jax.random.key(0), (20,))
+    np.testing.assert_allclose(reference.position(reference.coordinates(z)), z, atol=1e-12)
+    covariance = covariance_of(reference)
+    root = np.asarray(jax.jit(jax.jacobian(reference.position))(z))
+    np.testing.assert_allclose(root @ root.T, covariance, atol=1e-12)
+    # phi is the log-ratio of the prior and the reference.
+    other = jax.random.normal(jax.random.key(1), (20,))
+    ratio = [
+        -0.5 * v @ v + 0.5 * (v - m) @ np.linalg.solve(covariance, v - m)
+        for v, m in ((np.asarray(v), np.asarray(reference.mean)) for v in (z, other))
+    ]
+    assert float(reference.phi(z) - reference.phi(other)) == pytest.approx(ratio[0] - ratio[1])
+    np.testing.assert_allclose(jax.grad(reference.phi)(z), reference.phi_gradient(z), atol=1e-12)
+
+
+def test_the_gradient_in_the_reference_coordinates_is_that_of_the_level(x64):
+    posterior = network_posterior("regression")
+    target = _InCoordinates(posterior, any_reference(posterior.prior.num_coordinates))
+    zeta = jax.random.normal(jax.random.key(2), (posterior.prior.num_coordinates,))
+    level, gradient = jax.jit(target.log_likelihood_and_gradient)(zeta)
+    expected = jax.jit(jax.value_and_grad(target.log_likelihood))(zeta)
+    assert float(level) == pytest.approx(float(expected[0]))
+    np.testing.assert_allclose(gradient, expected[1], atol=1e-9)
+
+
+def test_hmc_by_the_posterior_itself_has_no_energy_error():
+    posterior, _, _ = linear_gaussian()
+    kernel = tc.hmc.using(reference=tc.laplace(posterior), num_kicks=1)
+    run = tc.sample(posterior, kernel, step_size=1.5, num_warmup=0, num_samples=100, progress=False)
+    assert run.acceptance_rate > 0.995
+
+
+@pytest.mark.parametrize("kernel", [tc.pcn, tc.pcnl, tc.hmc, tc.elliptical_slice, tc.mala])
+def test_states_stay_those_of_the_posterior(kernel):
+    """Position, log-likelihood and gradient belong together after every step, and rejections
+    leave all bits as they are."""
+    posterior = network_posterior("regression")
+    reference = any_reference(posterior.prior.num_coordinates)
+    size = {"pcn": 0.1, "pcnl": 0.003, "hmc": 0.05, "mala": 0.08}.get(kernel.name)
+    algorithm = kernel.using(reference=reference)(posterior, size)
+    start = posterior.prior.sample(jax.random.key(0))
+
+    @jax.jit
+    def walk(state):
+        def one(state, key):
+            moved, info = algorithm.step(key, state)
+            return moved, (moved, info.is_accepted)
+
+        return jax.lax.scan(one, state, jax.random.split(jax.random.key(1), 60))[1]
+
+    states, accepted = walk(jax.jit(algorithm.init)(start))
+    assert 0 < np.mean(accepted) <= 1
+    level_and_gradient = jax.vmap(posterior.log_likelihood_and_gradient)
+    levels, gradients = jax.jit(level_and_gradient)(states.position)
+    np.testing.assert_allclose(states.log_likelihood, levels, rtol=1e-4, atol=1e-4)
+    if isinstance(states, GradientState):
+        np.testing.assert_allclose(states.gradient, gradients, rtol=1e-3, atol=2e-3)
+    else:
+        assert isinstance(states, State)
+    stayed = ~np.asarray(accepted)[1:]
+    np.testing.assert_array_equal(
+        np.asarray(states.position)[1:][stayed], np.asarray(states.position)[:-1][stayed]
+    )
+
+
+def test_a_reference_of_no_eigenvalues_at_zero_is_the_prior():
+    posterior, _, _ = linear_gaussian()
+    size = posterior.prior.num_coordinates
+    nothing = tc.Reference(jnp.zeros(size), jnp.eye(size)[:, :1], jnp.zeros(1))
+    settings = {"step_size": 0.4, "num_warmup": 0, "num_samples": 20, "progress": False}
+    start = {"initial_positions": jnp.ones((4, size))}
+    plain = tc.sample(posterior, tc.pcn, **settings, **start)
+    same = tc.sample(posterior, tc.pcn.using(reference=nothing), **settings, **start)
+    np.testing.assert_allclose(plain.positions, same.positions, atol=1e-4)
+
+
+def test_chains_start_at_draws_of_the_reference():
+    posterior, _, _ = linear_gaussian()
+    reference = tc.laplace(posterior)
+    far = tc.Reference(reference.mean + 100.0, reference.vectors, reference.eigenvalues)
+    run = tc.sample(
+        posterior, tc.pcn.using(reference=far), step_size=1e-6, num_warmup=0, num_samples=4, thin=1,
+        progress=False,
+    )  # fmt: skip
+    assert (run.positions.mean(axis=(0, 1)) > 50).all()
+
+
+def test_adaptation_does_not_end_at_independent_proposals():
+    posterior, _, _ = linear_gaussian()
+    kernel = tc.pcn.using(reference=tc.laplace(posterior))
+    run = tc.sample(posterior, kernel, num_warmup=400, num_samples=4, progress=False)
+    assert run.tuning["pcn"]["step_size"] == pytest.approx(0.7)
+
+
+def test_a_stored_run_knows_its_reference(tmp_path):
+    posterior, _, _ = linear_gaussian()
+    size = posterior.prior.num_coordinates
+    settings = {"step_size": 0.4, "num_warmup": 0, "progress": False, "store": tmp_path / "run"}
+    kernel = tc.pcn.using(reference=any_reference(size))
+    tc.sample(posterior, kernel, num_samples=4, **settings)
+    tc.sample(posterior, kernel, num_samples=8, resume=True, **settings)
+    other = any_reference(size)
+    other = tc.Reference(other.mean + 0.01, other.vectors, other.eigenvalues)
+    with pytest.raises(tc.StoreError, match="kernel's reference"):
+        tc.sample(posterior, tc.pcn.using(reference=other), num_samples=9, resume=True, **settings)
+
+
+def test_mistakes_are_named():
+    posterior, _, _ = linear_gaussian()
+    with pytest.raises(ValueError, match="rank must be at least 1, got 0"):
+        tc.laplace(posterior, rank=0)
+    with pytest.raises(ValueError, match=r"start must have shape \(6,\), got \(3,\)"):
+        tc.laplace(posterior, start=jnp.zeros(3))
+    with pytest.raises(ValueError, match="start must be finite"):
+        tc.laplace(posterior, start=jnp.full(6, jnp.nan))
+    with pytest.raises(TypeError, match="node_swap has no option 'reference'"):
+        tc.node_swap.using(reference=any_reference(6))
+    with pytest.raises(TypeError, match="cycle has no option 'reference'"):
+        tc.cycle(tc.pcn, tc.node_swap).using(reference=any_reference(6))
+    with pytest.raises(TypeError, match=r"reference must be a tc.Reference, .* got function"):
+        tc.pcn.using(reference=tc.laplace)
+    with pytest.raises(ValueError, match="orthonormal"):
+        tc.Reference(jnp.zeros(3), jnp.ones((3, 1)), jnp.ones(1))
+    with pytest.raises(ValueError, match="above -1, got -2"):
+        tc.Reference(jnp.zeros(3), jnp.eye(3)[:, :1], jnp.full(1, -2.0))
+    with pytest.raises(ValueError, match=r"must have shape \(5,\), got \(6,\)"):
+        tc.pcn(posterior, 0.1, reference=any_reference(5)).init(jnp.zeros(6))
+    cut = tc.Posterior(
+        posterior.prior, tc.Likelihood(posterior.likelihood.points, lambda v: jnp.sum(v) * jnp.nan)
+    )
+    with pytest.raises(ValueError, match="not finite at the start"):
+        tc.laplace(cut)
