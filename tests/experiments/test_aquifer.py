@@ -121,7 +121,7 @@ def test_more_observations_bring_the_mean_nearer(finished):
     cells = {(c["observations"], c["width"]): c for c in numbers_in(path)["cells"]}
     assert set(cells) == {(25, 8), (9, 8), (25, 4)}
     assert cells[25, 8]["error"] < cells[9, 8]["error"]
-    assert "of sd" in table
+    assert "coverage" in table
     assert {p.name for p in (path / "figures").iterdir()} == {"fields.png", "errors.png"}
 
 

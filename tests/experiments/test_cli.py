@@ -197,8 +197,12 @@ def test_list_names_experiments_presets_and_settings(traceclass, tmp_path):
         (["run", "mountain-car", "--out", "full"], "holds something that is not a run; it is left"),
         (["run", "theory", "--set", "reference_size=4"], "reference_size must exceed"),
         (["run", "prior-draws", "--set", "grid=1"], "setting grid=1"),
+        (["run", "mountain-car", "--until", "ess=true"], "--until takes ess=NUMBER"),
+        (["run", "mountain-car", "--seed", "9" * 5_000], "setting seed="),
+        (["run", "mountain-car", "--resume", "--out", "nowhere"], "no run to go on with"),
+        (["status", "nowhere"], "nowhere is not a directory"),
         (["report", "nowhere"], "nowhere is not a directory"),
-        (["report", "full"], "not a finished run: config.json, versions.json"),
+        (["report", "full"], "not a finished run: it lacks config.json"),
     ],
 )  # fmt: skip
 def test_mistakes_end_in_one_line_and_write_nothing(arguments, words, traceclass, tmp_path):

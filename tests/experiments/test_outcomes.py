@@ -11,6 +11,7 @@ from traceclass.cli import app
 from traceclass.experiments import EXPERIMENTS
 from traceclass.experiments.mountain_car import figures, report
 from traceclass.experiments.mountain_car import run as program
+from traceclass.run_directory import contents
 
 pytestmark = pytest.mark.xdist_group("cli")
 
@@ -108,6 +109,16 @@ def test_a_broken_table_keeps_the_results(traceclass, monkeypatch, tmp_path):
     monkeypatch.setattr(report, "_spread_table", lambda _: None + 1)  # pyright: ignore
     check_bug(traceclass("run", "mountain-car", "--out", "run", "--quiet", *TINY))
     assert json.loads((tmp_path / "run" / "results.json").read_text())["num_data_sets"] == 2
+
+
+def test_a_move_that_fails_undoes_the_others(tmp_path):
+    """The disk may refuse in the middle of a commit: then all is where it was."""
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    moves = [(tmp_path / "a", tmp_path / "old"), (tmp_path / "b", tmp_path / "missing" / "b")]
+    with pytest.raises(FileNotFoundError):
+        contents._move(moves)
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"a": "a", "b": "b"}
 
 
 def test_every_experiment_has_its_three_modules_and_says_what_its_results_hold():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -57,8 +58,11 @@ def run(
             raise UserValueError(
                 "--resume goes on with a run and --overwrite replaces it: choose one."
             )
+        there = out or Path("runs") / f"{experiment.name}-{preset or 'quick'}-{seed or 0}"
+        if resume and described(there) is None:
+            raise UserValueError(f"there is no run to go on with in {there}; leave out --resume.")
         preset, config = asked.configuration(
-            experiment, preset, seed, settings or [], out if resume else None, force=force
+            experiment, preset, seed, settings or [], there if resume else None, force=force
         )
         path = out or Path("runs") / f"{experiment.name}-{preset}-{config.seed}"
         goal = asked.until_of(experiment, until or [], max_samples, max_time)
@@ -67,7 +71,7 @@ def run(
         try:
             _run(path, experiment, preset, config, chains, overwrite=overwrite)
         except KeyboardInterrupt as error:
-            command = f"traceclass run {experiment.name} --out {path} --resume"
+            command = f"traceclass run {experiment.name} --out {quote(str(path))} --resume"
             stop(error, command, described(path) is not None)
     draw_and_summarise(path)
 

@@ -98,7 +98,7 @@ def _parsed(text: str) -> Any:
     for candidate in (text, f"[{text}]" if "," in text else text):
         try:
             return json.loads(candidate)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):  # also a number of thousands of digits
             continue
     return text
 
@@ -128,9 +128,11 @@ def until_of(
     wanted: dict[str, Any] = {}
     for text in texts:
         key, _, value = text.partition("=")
-        if key not in ("ess", "rhat") or not isinstance(_parsed(value), (int, float)):
+        number = _parsed(value)
+        is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
+        if key not in ("ess", "rhat") or not is_number:
             raise UserValueError(f"--until takes ess=NUMBER or rhat=NUMBER, got {text!r}.")
-        wanted[key] = float(value)
+        wanted[key] = float(number)
     if max_samples is not None:
         wanted["max_samples"] = max_samples
     return Until(**wanted, max_time=max_time)

@@ -33,6 +33,8 @@ def stores_in(directory: Path) -> dict[str, Path]:
     from traceclass.run_directory.claim import DirectoryError, chain_of
     from traceclass.sampling.store import MANIFEST
 
+    if not directory.is_dir():
+        raise DirectoryError(f"{directory} is not a directory; give the --out of an earlier run.")
     if (directory / MANIFEST).exists():
         return {directory.name: directory}
     chain = chain_of(directory)

@@ -18,6 +18,8 @@ def render(path: Path) -> dict[str, Exception]:
     directory = path / "figures"
     if directory.is_symlink():
         raise DirectoryError(f"{directory} is a link; figures are not written through it.")
+    if directory.exists() and not directory.is_dir():
+        raise DirectoryError(f"{directory} is not a directory; move it out of the way.")
     failed: dict[str, Exception] = {}
     sections = [
         section._replace(figures=_drawn(section, directory, failed))

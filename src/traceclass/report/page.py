@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 import jinja2
 
+from traceclass.errors import UserError
 from traceclass.report.tables import Table
 from traceclass.run_directory.contents import Stored
 
@@ -80,8 +82,11 @@ def draw(figure: Figure, directory: Path) -> tuple[Drawn, Exception | None]:
     path = directory / figure.name
     try:
         figure.draw(path)
+    except UserError:  # such as a full disk
+        raise
     except Exception as error:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
         if isinstance(error, LeftOut):
             return Drawn(figure.caption, None, str(error)), None
         said = " ".join(f"{type(error).__name__}: {error}".split())

@@ -28,6 +28,7 @@ def claimed(path: Path, *, overwrite: bool = False, resume: bool = False) -> Ite
     If the block fails before a chain has begun, what was made here is taken away again.
     """
     made: list[Path] = []
+    is_at_work = False
     try:
         if path.is_symlink() or (path.exists() and not path.is_dir()):
             raise DirectoryError(f"{path} is not a directory; choose another --out.")
@@ -37,8 +38,12 @@ def claimed(path: Path, *, overwrite: bool = False, resume: bool = False) -> Ite
                 raise DirectoryError(f"another run is being written to {path}; wait for it.")
             _check_content(path, overwrite=overwrite, resume=resume)
             with _undone_if_refused(path):
+                is_at_work = True
                 yield
+                is_at_work = False
     except OSError as error:
+        if is_at_work:  # an error of the work itself, not of the place
+            raise
         raise DirectoryError(
             f"cannot write to {path} ({error.strerror or error}); choose another --out."
         ) from error

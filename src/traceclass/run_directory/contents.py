@@ -20,7 +20,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -83,7 +83,7 @@ def commit(
     """Write the data files of a run that was begun, in place of an older run.
 
     They are made in a folder inside it and moved at the end, the older ones out of the way first
-    and deleted last: at no moment is a whole run missing.
+    and deleted last. If one of them cannot be moved, all go back to where they were.
     """
     try:
         _write(path, numbers, trace, arrays)
@@ -97,24 +97,40 @@ def commit(
 def _write(
     path: Path, numbers: Mapping[str, Any], trace: xr.DataTree | None, arrays: xr.Dataset
 ) -> None:
-    with tempfile.TemporaryDirectory(dir=path / UNFINISHED, prefix=".new-") as temporary:
-        new, old = Path(temporary) / "new", Path(temporary) / "old"
-        new.mkdir()
-        old.mkdir()
-        shutil.copyfile(path / UNFINISHED / "config.json", new / "config.json")
-        _write_json(new / "versions.json", versions())
-        _write_json(new / RESULTS, numbers)
-        if trace is not None:
-            trace.to_netcdf(new / "trace.nc", engine="h5netcdf")
-        arrays.to_netcdf(new / "arrays.nc", engine="h5netcdf")
-        if (path / UNFINISHED / CHAIN).exists():
-            (path / UNFINISHED / CHAIN).rename(new / CHAIN)
-        for name in sorted(ENTRIES):
-            if (path / name).exists() and (name != CHAIN or (new / CHAIN).exists()):
-                (path / name).rename(old / name)
-        for entry in sorted(new.iterdir()):
-            entry.rename(path / entry.name)
+    folder = Path(tempfile.mkdtemp(dir=path / UNFINISHED, prefix=".new-"))
+    new, old = folder / "new", folder / "old"
+    new.mkdir()
+    old.mkdir()
+    shutil.copyfile(path / UNFINISHED / "config.json", new / "config.json")
+    _write_json(new / "versions.json", versions())
+    _write_json(new / RESULTS, numbers)
+    if trace is not None:
+        trace.to_netcdf(new / "trace.nc", engine="h5netcdf")
+    arrays.to_netcdf(new / "arrays.nc", engine="h5netcdf")
+    chain = path / UNFINISHED / CHAIN
+    moves = [
+        (path / name, old / name)
+        for name in sorted(ENTRIES)
+        if (path / name).exists() and (name != CHAIN or chain.exists())
+    ]
+    moves += [(file, path / file.name) for file in sorted(new.iterdir())]
+    # The draws are moved last, and nothing is deleted before all is in its place.
+    moves += [(chain, path / CHAIN)] if chain.exists() else []
+    _move(moves)
     shutil.rmtree(path / UNFINISHED)
+
+
+def _move(moves: Sequence[tuple[Path, Path]]) -> None:
+    """Make all of these moves, or none of them."""
+    done: list[tuple[Path, Path]] = []
+    try:
+        for source, target in moves:
+            source.rename(target)
+            done.append((source, target))
+    except OSError:
+        for source, target in reversed(done):
+            target.rename(source)
+        raise
 
 
 def read_run(path: Path) -> Stored:
@@ -127,7 +143,7 @@ def read_run(path: Path) -> Stored:
         if not (path / name).is_file()
     ]
     if missing:
-        raise DirectoryError(f"{path} is not a finished run: {', '.join(missing)} is missing.")
+        raise DirectoryError(f"{path} is not a finished run: it lacks {', '.join(missing)}.")
     try:
         stored = Stored(
             path,

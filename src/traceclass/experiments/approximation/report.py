@@ -42,9 +42,9 @@ def main_table(results: Results) -> Table:
         Column("width", "width", ","),
         Column("size", "num_coordinates", ","),
         Column("error", "error", ".4f"),
-        Column("of sd", lambda cell: f"{cell['error'] / results['true_sd']:.1%}"),
+        Column("error / sd", lambda cell: f"{cell['error'] / results['true_sd']:.1%}"),
         Column("posterior sd", "posterior_sd", ".4f"),
-        Column("90% holds", "coverage", ".0%"),
+        Column("90% coverage", "coverage", ".0%"),
         RHAT,
     )
     return table(results["cells"], columns)

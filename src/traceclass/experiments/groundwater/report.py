@@ -105,9 +105,11 @@ def _kernel_table(results: Results) -> Table:
         step_size._replace(format=".4g"),
         Column("steps per second", "steps_per_second", ",.0f"),
         Column("steps per ESS, median head", "steps_per_median_head_ess", ",.0f", marked=True),
-        Column("of the log-likelihood", "steps_per_log_likelihood_ess", ",.0f", marked=True),
+        Column(
+            "steps per ESS, log-likelihood", "steps_per_log_likelihood_ess", ",.0f", marked=True
+        ),
         Column("ESS/s of pCN, slowest head", partial(ratio, "head_ess_per_second")),
-        Column("of the log-likelihood", partial(ratio, "log_likelihood_ess_per_second")),
+        Column("ESS/s of pCN, log-likelihood", partial(ratio, "log_likelihood_ess_per_second")),
     )
     titles, rows = table(results["cells"], columns)
     return Table(titles, [*rows, (*_AUTHORS, *"-" * (len(titles) - len(_AUTHORS)))])
