@@ -14,8 +14,8 @@ QUIET = {"progress": False, "store_positions": False}
 
 
 def regression(noise: float) -> tc.Posterior:
-    x = np.linspace(-1, 1, 20)[:, None]
-    prior = tc.TraceClassNetwork(num_inputs=1, widths=(10, 10), weight_variance=3.0)
+    x = np.linspace(-1, 1, 10)[:, None]
+    prior = tc.TraceClassNetwork(num_inputs=1, widths=(5, 5), weight_variance=3.0)
     return tc.Posterior(prior, tc.GaussianRegression(x, np.sin(3 * x[:, 0]), noise=noise))
 
 
@@ -72,7 +72,7 @@ def test_a_hopeless_start_is_left():
     )
     assert first.draws["log_likelihood"].min() < -1e7
     assert first.draws["log_likelihood"].max() < -1e5
-    # 20 observations at their noise: log-likelihood about -20 (log(noise sqrt(2 pi)) + 1/2) = 110.
+    # 10 observations at their noise: log-likelihood about -10 (log(noise sqrt(2 pi)) + 1/2) = 55.
     assert run.draws["log_likelihood"][:, -1].min() > 0
 
 

@@ -24,19 +24,21 @@ pytestmark = pytest.mark.usefixtures("x64")
 MODELS = [(prior, likelihood) for prior in ("tcNN", "iid", "Fourier") for likelihood in LIKELIHOODS]
 
 
-# Whole moves are compiled: operation by operation, every model would compile a hundred programs.
+# Operation by operation, every model would compile a hundred programs; as they are cut here, only
+# the first two see the model, and what kernels do with their states is compiled once a dimension.
 state_at = eqx.filter_jit(init_with_gradient)
 level_at = eqx.filter_jit(tc.Posterior.log_likelihood)
+pcnl_proposal = jax.jit(propose)
+mala_ratio = jax.jit(mala_log_ratio)
 
 
 @functools.cache
 def setting(prior: str, likelihood: str) -> tuple[tc.Posterior, jax.Array, jax.Array]:
     """A posterior with data, a position and a noise vector."""
-    key_z, key_y, key_position, key_noise = jax.random.split(jax.random.key(3), 4)
     joint = LIKELIHOODS[likelihood](priors()[prior])
-    posterior = joint.posterior_of_data(key_y, joint.prior.sample(key_z))
-    position = joint.prior.sample(key_position)
-    return posterior, position, jax.random.normal(key_noise, position.shape)
+    z, position, noise = np.random.default_rng(3).normal(size=(3, joint.prior.num_coordinates))
+    posterior = eqx.filter_jit(joint.posterior_of_data)(jax.random.key(3), jnp.asarray(z))
+    return posterior, jnp.asarray(position), jnp.asarray(noise)
 
 
 def log_density(posterior: tc.Posterior, z: jax.Array) -> float:
@@ -52,27 +54,13 @@ def as_numpy(state):
     return jax.tree.map(np.asarray, state)
 
 
-@eqx.filter_jit
-def pcnl_move(posterior, z, xi, delta, rho):
-    """Both ends of a move, and its log-ratio."""
-    state = init_with_gradient(posterior, z)
-    after = init_with_gradient(posterior, propose(state, xi, delta))
-    return state, after, rho(state, after, delta) - rho(after, state, delta)
-
-
-@eqx.filter_jit
-def mala_move(posterior, z, xi, s):
-    """Both ends of a move, and its log-ratio."""
-    state = init_with_gradient(posterior, z)
-    drift = 0.5 * s**2 * (state.gradient - z)
-    after = init_with_gradient(posterior, z + drift + s * xi)
-    return state, after, mala_log_ratio(state, after, xi, s)
-
-
 def pcnl_error(posterior: tc.Posterior, z: jax.Array, xi: jax.Array, delta: float = 0.1) -> float:
     """pCNL's log-ratio minus log pi(z') q(z', z) / pi(z) q(z, z'), q a Gaussian."""
-    move = pcnl_move(posterior, z, xi, delta, module("pcnl").rho)
-    state, after, got = as_numpy(move)
+    rho = jax.jit(module("pcnl").rho)
+    state = state_at(posterior, z)
+    after = state_at(posterior, pcnl_proposal(state, xi, delta))
+    got = float(rho(state, after, delta)) - float(rho(after, state, delta))
+    state, after = as_numpy((state, after))
 
     def log_q(u, v):
         mean = ((2 - delta) * u.position + 2 * delta * u.gradient) / (2 + delta)
@@ -80,7 +68,7 @@ def pcnl_error(posterior: tc.Posterior, z: jax.Array, xi: jax.Array, delta: floa
 
     want = log_density(posterior, after.position) + log_q(after, state)
     want -= log_density(posterior, z) + log_q(state, after)
-    return float(got - want) / max(1.0, abs(want))
+    return (got - want) / max(1.0, abs(want))
 
 
 def hmc_errors(posterior: tc.Posterior, z: jax.Array, p: jax.Array) -> tuple[float, float]:
@@ -115,7 +103,10 @@ def test_hmc_goes_back_the_way_it_came_and_knows_its_energy(prior, likelihood):
 def test_mala_ratio_is_that_of_the_densities(prior, likelihood):
     posterior, z, xi = setting(prior, likelihood)
     s = 0.2
-    state, after, got = as_numpy(mala_move(posterior, z, xi, s))
+    state = state_at(posterior, z)
+    drift = 0.5 * s**2 * (np.asarray(state.gradient) - z)
+    after = state_at(posterior, z + drift + s * xi)
+    state, after, got = as_numpy((state, after, mala_ratio(state, after, xi, s)))
 
     def log_q(u, v):
         mean = u.position + 0.5 * s**2 * (u.gradient - u.position)
