@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -17,13 +18,13 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def output_of(program):
+def output_of(program, environment=ENVIRONMENT):
     answer = subprocess.run(
         [sys.executable, "-W", "error::UserWarning", "-c", program],
         capture_output=True,
         text=True,
         check=False,
-        env=ENVIRONMENT,
+        env=environment,
     )
     assert answer.returncode == 0, answer.stderr
     return answer.stdout
@@ -34,6 +35,15 @@ def programs_in(text):
 
 
 def test_the_first_program_runs():
+    """Every line of it, with a shorter run; `make test-long` runs it as it stands."""
+    program = programs_in(README)[0]
+    shorter = program.replace("tc.hmc, seed=0)", "tc.hmc, num_warmup=400, num_samples=40)")
+    assert shorter != program
+    assert "r_hat" in output_of(shorter, os.environ)
+
+
+@pytest.mark.long
+def test_the_first_program_runs_as_it_stands():
     assert "r_hat" in output_of(programs_in(README)[0])
 
 

@@ -48,7 +48,7 @@ LONGER = [*TINY, "--set", "num_warmup=20000"]
 
 
 def in_a_process(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """As a user runs it, but that the tests that follow find its programs compiled."""
+    """As a user runs it, but that it finds compiled what tests before it have compiled."""
     warnings = ["-W", "error::UserWarning", "-W", f"ignore:{HALF_WRITTEN}:UserWarning"]
     return subprocess.run(
         [sys.executable, *warnings, "-m", "traceclass.cli", *map(str, arguments)],
@@ -61,24 +61,27 @@ def in_a_process(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[s
     )  # fmt: skip
 
 
-@pytest.fixture
-def traceclass(monkeypatch):
-    """The command in this process, where JAX has started and its devices are what they are."""
-    monkeypatch.setattr("traceclass.use_cpu_devices", lambda: None)
-
-    def run(*arguments: object, cwd: Path):
-        monkeypatch.chdir(cwd)
+def in_this_process(*arguments: object, cwd: Path):
+    """Where JAX has started, its devices are what they are, and programs stay compiled."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("traceclass.use_cpu_devices", lambda: None)
+        patched.chdir(cwd)
         return CliRunner().invoke(app, list(map(str, arguments)))
 
-    return run
+
+@pytest.fixture
+def traceclass():
+    return in_this_process
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+def finished(tmp_path_factory):
     """A run of seed 3 and what it said. Tests that change it make a copy."""
     folder = tmp_path_factory.mktemp("cli")
-    answer = in_a_process("run", "mountain-car", "--seed", 3, "--out", "a/run", *TINY, cwd=folder)
-    assert answer.returncode == 0, answer.stderr
+    answer = in_this_process(
+        "run", "mountain-car", "--seed", 3, "--out", "a/run", *TINY, cwd=folder
+    )
+    assert answer.exit_code == 0, answer.stderr
     return folder / "a" / "run", answer
 
 
@@ -101,13 +104,28 @@ def test_a_run_directory_is_complete(finished):
         assert "posterior" in file["kl-pcn"]
 
 
+def check_plain(out: str, err: str) -> None:
+    assert "\x1b" not in out + err
+    assert "\r" not in out + err
+    assert re.search(r"Fourier, .* 34 ", out)  # ours and the paper's in one line
+    assert "report.html" in out
+    assert len(err.splitlines()) <= 2
+
+
 def test_output_to_a_pipe_is_plain(finished):
-    _, answer = finished
-    assert "\x1b" not in answer.stdout + answer.stderr
-    assert "\r" not in answer.stdout + answer.stderr
-    assert re.search(r"Fourier, .* 34 ", answer.stdout)  # ours and the paper's in one line
-    assert "report.html" in answer.stdout
-    assert len(answer.stderr.splitlines()) <= 2
+    path, answer = finished
+    check_plain(answer.stdout, answer.stderr)
+    again = in_a_process("report", path, cwd=path)
+    assert again.returncode == 0, again.stderr
+    check_plain(again.stdout, again.stderr)
+
+
+@pytest.mark.long
+def test_a_process_of_its_own_makes_the_same_run(finished, tmp_path):
+    answer = in_a_process("run", "mountain-car", "--seed", 3, "--out", "run", *TINY, cwd=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    check_plain(answer.stdout, answer.stderr)
+    assert draws_in(tmp_path / "run") == draws_in(finished[0])
 
 
 def test_the_report_needs_no_other_file(finished):

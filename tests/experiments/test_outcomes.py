@@ -18,7 +18,7 @@ pytestmark = pytest.mark.xdist_group("cli")
 SETTINGS = {
     "priors": "kl", "kernels": "pcn", "step_size": 0.2, "num_warmup": 40, "num_samples": 8,
     "max_samples": 8, "thin": 5, "num_chains": 2, "num_kept": 8, "num_episodes": 4, "grid": 5,
-    "max_steps": 20, "num_held_out": 4, "reference_grid": 10, "num_data_sets": 2,
+    "max_steps": 20, "num_held_out": 4, "reference_grid": 10,
 }  # fmt: skip
 TINY = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
 
@@ -59,9 +59,10 @@ def test_a_broken_experiment_keeps_its_cells_and_results_and_goes_on(
     traceclass, monkeypatch, tmp_path
 ):
     words = ["run", "mountain-car", "--out", "run", "--quiet"]
+    two = [*TINY, "--set", "num_data_sets=2"]
     with monkeypatch.context() as patched:
         patched.setattr(program, "measure", broken_after(1, program.measure))
-        answer = traceclass(*words, *TINY)
+        answer = traceclass(*words, *two)
     check_bug(answer)
     kept = json.loads((tmp_path / "run" / "unfinished" / "results.json").read_text())
     assert not kept["is_complete"]
@@ -108,7 +109,7 @@ def test_a_broken_figure_leaves_a_page_with_all_the_others(traceclass, monkeypat
 def test_a_broken_table_keeps_the_results(traceclass, monkeypatch, tmp_path):
     monkeypatch.setattr(report, "_spread_table", lambda _: None + 1)  # pyright: ignore
     check_bug(traceclass("run", "mountain-car", "--out", "run", "--quiet", *TINY))
-    assert json.loads((tmp_path / "run" / "results.json").read_text())["num_data_sets"] == 2
+    assert json.loads((tmp_path / "run" / "results.json").read_text())["num_data_sets"] == 1
 
 
 def test_a_move_that_fails_undoes_the_others(tmp_path):

@@ -57,6 +57,7 @@ def without_times(content):
     return [without_times(v) for v in content] if isinstance(content, list) else content
 
 
+@pytest.mark.long
 def test_a_sweep_has_every_row_with_its_error(finished):
     cells = numbers_in(finished("width-sweep"))["cells"]
     widths = {row: [cell["width"] for cell in row_of(cells, row)] for row in (*PAPER, "tcnn_hmc")}
@@ -69,6 +70,7 @@ def test_a_sweep_has_every_row_with_its_error(finished):
     assert row_of(cells, "tcnn_hmc")[0]["acceptance"] > row_of(cells, "tcnn_pcn")[0]["acceptance"]
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_table_with_a_store_and_without(finished):
     experiment = EXPERIMENTS["width-sweep"]
     config = experiment.presets["quick"]
@@ -102,14 +104,8 @@ def test_table_1_is_carried_over():
     assert PAPER["bnn_fixed_pcn"][100] == 2.23
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "width-sweep",
-        pytest.param("prior-comparison", marks=pytest.mark.long),
-        pytest.param("learning-curve", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", QUICK)
 def test_tables_and_figures_come_from_the_stored_files(name, finished, tmp_path):
     path, (figures, words) = finished(name), QUICK[name]
     before = (path / "report.html").read_text()

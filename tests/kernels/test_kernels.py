@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from linear import cosine_prior, linear_gaussian
+from linear import cosine_prior, flat, linear_gaussian
 from scipy.stats import chisquare, norm
 
 import traceclass as tc
@@ -30,10 +30,6 @@ def network_posterior(widths=(5, 4), alpha: float = 1.5) -> tc.Posterior:
         else tc.IidNetwork(num_inputs=1, widths=widths)
     )
     return tc.Posterior(prior, tc.GaussianRegression(x, np.sin(3 * x[:, 0]), noise=0.5))
-
-
-def flat(prior: tc.Prior) -> tc.Posterior:
-    return tc.Posterior(prior, tc.Likelihood(POINT, lambda v: 0.0 * jnp.sum(v)))
 
 
 COMPOSED = {

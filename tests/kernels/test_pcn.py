@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from closed_form import closed_form_scores
-from linear import cosine_prior, linear_gaussian
+from linear import cosine_prior, flat, linear_gaussian
 
 import traceclass as tc
 from traceclass.kernels.base import StepSizeRule, kernel
@@ -18,10 +18,6 @@ from traceclass.kernels.metropolis import accept_or_reject, sampling_algorithm
 from traceclass.kernels.states import State, standard_normal
 
 POINT = np.zeros((1, 1))
-
-
-def flat(prior: tc.Prior) -> tc.Posterior:
-    return tc.Posterior(prior, tc.Likelihood(POINT, lambda v: 0.0 * jnp.sum(v)))
 
 
 def test_flat_likelihood_accepts_everything_and_keeps_the_prior():

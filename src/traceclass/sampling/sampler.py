@@ -25,6 +25,10 @@ from traceclass.sampling.until import Until
 # Draws of one call of the program live on the devices until it ends; a new buffer is made for
 # every call, warm-up windows included, so it is kept small.
 _MAX_BYTES_PER_CALL = 4 * 2**20
+# Within these few bytes there is room for as many draws as short runs keep, so that runs of
+# different lengths, or in chunks of different sizes, share one compiled program.
+_FEW_BYTES = 2**18
+_SHORT = 128
 
 
 def sample(
@@ -170,13 +174,16 @@ def _program(settings: Settings, sizes: ChainBytes) -> Program:
     """All that is fixed when the run is compiled."""
     stores_positions = settings.position_every > 0
     draw_bytes = sizes.draw + (sizes.position if stores_positions else 0)
-    fitting = max(1, _MAX_BYTES_PER_CALL // (settings.num_chains * draw_bytes))
+    all_chains = settings.num_chains * draw_bytes
+    fitting = max(1, _MAX_BYTES_PER_CALL // all_chains)
+    wanted = min(settings.num_samples, settings.chunk_size or settings.num_samples)
+    least = min(_SHORT, _FEW_BYTES // all_chains)
     return Program(
         kernel=settings.kernel,
         record=tuple(settings.record.items()),
         moments=tuple(settings.moments.items()),
         store_positions=stores_positions,
-        capacity=min(settings.num_samples, fitting, settings.chunk_size or settings.num_samples),
+        capacity=min(max(wanted, least), fitting),
         group_size=settings.group_size,
         mesh=chain_mesh(settings.num_chains // settings.group_size),
     )
