@@ -8,14 +8,11 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from traceclass import control, scores
+import traceclass as tc
 from traceclass.control import half_cheetah as cheetah
 from traceclass.control.policies import Policy
 from traceclass.experiments.experiment import made_once
 from traceclass.experiments.half_cheetah.settings import CheetahConfig
-from traceclass.likelihoods import ActionChoice
-from traceclass.posterior import Posterior
-from traceclass.priors import FourierSeries, IidNetwork, Prior, TraceClassNetwork, scale_to_box
 
 KINDS = {"tcnn": "trace-class network", "bnn": "standard network", "kl": "Fourier series"}
 # The authors' box is widened by this share of its sides: what other actions than the expert's
@@ -23,7 +20,7 @@ KINDS = {"tcnn": "trace-class network", "bnn": "standard network", "kl": "Fourie
 _MARGIN = 0.1
 # Streams of one data set's seed.
 _DATA, _TESTS, _STARTS, _EXTRA = range(4)
-CLONES = (*control.CLONES, "forest")
+CLONES = (*tc.control.CLONES, "forest")
 
 
 class DataSet(NamedTuple):
@@ -82,19 +79,19 @@ def stream(seed: int, number: int) -> np.random.Generator:
     return np.random.default_rng([seed, number])
 
 
-def prior_of(name: str, *, dim: int = cheetah.DIM) -> Prior:
+def prior_of(name: str, *, dim: int = cheetah.DIM) -> tc.Prior:
     """One of the paper's priors by kind and size, on states scaled to a box.
 
     Irrelevant inputs beyond the first 17 have the box [-3, 3], three standard deviations.
     """
     kind, _, size = name.partition("-")
-    inputs = scale_to_box(*_box(dim))
+    inputs = tc.scale_to_box(*_box(dim))
     if kind == "kl":
-        return FourierSeries(num_inputs=dim, max_frequency=int(size), alpha=2.0, inputs=inputs)
+        return tc.FourierSeries(num_inputs=dim, max_frequency=int(size), alpha=2.0, inputs=inputs)
     network: Any = {"num_inputs": dim, "widths": (int(size),) * 3, "inputs": inputs}
     if kind == "bnn":
-        return IidNetwork(**network, weight_variance=1 / 3, bias_variance=1 / 3)
-    return TraceClassNetwork(**network, alpha=1.5, weight_variance=2.0, bias_variance=2.0)
+        return tc.IidNetwork(**network, weight_variance=1 / 3, bias_variance=1 / 3)
+    return tc.TraceClassNetwork(**network, alpha=1.5, weight_variance=2.0, bias_variance=2.0)
 
 
 def _box(dim: int) -> tuple[list[float], list[float]]:
@@ -110,10 +107,10 @@ def in_words(name: str) -> str:
     return f"{KINDS[kind]} {f'k = {size}' if kind == 'kl' else f'3 x {size}'}"
 
 
-def posterior_of(prior: Prior, data: DataSet, *, noise: float) -> Posterior:
+def posterior_of(prior: tc.Prior, data: DataSet, *, noise: float) -> tc.Posterior:
     """The posterior given the demonstrated choices."""
     seen = jnp.asarray(data.successors)
-    return Posterior(prior, ActionChoice(seen, data.demonstrations.actions, noise=noise))
+    return tc.Posterior(prior, tc.ActionChoice(seen, data.demonstrations.actions, noise=noise))
 
 
 def ride(policy: Policy, seed: int, config: CheetahConfig) -> cheetah.Runs:
@@ -138,8 +135,8 @@ def clone_of(method: str, data: DataSet) -> Any:
     seen = data.demonstrations
     count = data.successors.shape[1]
     if method == "forest":
-        return control.forest(seen.states, seen.actions, num_actions=count, seed=data.seed)
-    return control.clone(
+        return tc.control.forest(seen.states, seen.actions, num_actions=count, seed=data.seed)
+    return tc.control.clone(
         jnp.asarray(seen.states),
         seen.actions,
         cheetah.LOW,
@@ -156,9 +153,9 @@ def cloned(method: str, data: DataSet, config: CheetahConfig) -> tuple[dict, che
     log_probabilities = np.asarray(clone.log_probabilities(jnp.asarray(data.tests.states)))
     runs = ride(clone, data.seed, config)
     numbers = {
-        "mean": scores.accuracy(log_probabilities, actions),
-        "balanced": scores.balanced_accuracy(log_probabilities.argmax(axis=1), actions),
-        "log_score": scores.log_score(log_probabilities, actions),
+        "mean": tc.scores.accuracy(log_probabilities, actions),
+        "balanced": tc.scores.balanced_accuracy(log_probabilities.argmax(axis=1), actions),
+        "log_score": tc.scores.log_score(log_probabilities, actions),
     }
     return numbers | distances(runs), runs
 
@@ -168,7 +165,7 @@ def row_over(cells: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[s
     return {
         "num_coordinates": cells[0]["num_coordinates"],
         "num_converged": sum(cell["is_converged"] for cell in cells),
-        **scores.means_over(cells, names),
+        **tc.scores.means_over(cells, names),
     }
 
 

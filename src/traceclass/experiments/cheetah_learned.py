@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from traceclass import control
+import traceclass as tc
 from traceclass.control import half_cheetah as cheetah
 from traceclass.control.choice_scores import choice_scores, values_of_successors
 from traceclass.control.functionals import ValueDifferences
@@ -18,10 +18,6 @@ from traceclass.draws import evenly_spaced
 from traceclass.experiments.cells import Cell, agreed, diagnostics
 from traceclass.experiments.cheetah import DataSet, posterior_of, prior_of
 from traceclass.experiments.half_cheetah.settings import WATCHED, CheetahConfig
-from traceclass.kernels import hmc
-from traceclass.posterior import Posterior
-from traceclass.priors import FourierSeries, Prior, Reduced
-from traceclass.sampling import Run
 from traceclass.sampling.diagnostics import USUAL
 
 # Shrinkage of prior draws among which each chain's start is found.
@@ -35,15 +31,15 @@ _WIDE = 5_000
 class Coarse(NamedTuple):
     """A run on a narrower network, or on fewer of the demonstrations, that a cell begins from."""
 
-    run: Run
-    prior: Prior
+    run: tc.Run
+    prior: tc.Prior
     num_demonstrations: int
 
 
 class Learned(NamedTuple):
     """A sampled posterior: its prior, some positions (draws, z), and numbers."""
 
-    prior: Prior
+    prior: tc.Prior
     positions: Array
     numbers: dict[str, Any]
 
@@ -68,7 +64,7 @@ def cell_of(
     watched = _points(data.test_successors[:WATCHED])
     # A series in the coordinates that demonstrations and watched states see: exact at both.
     seen = np.concatenate([_points(data.successors), watched])
-    sampled = Reduced(prior, seen) if isinstance(prior, FourierSeries) else prior
+    sampled = tc.Reduced(prior, seen) if isinstance(prior, tc.FourierSeries) else prior
     posterior = posterior_of(sampled, data, noise=config.noise)
     is_wide = sampled.num_coordinates > _WIDE
     num_chains = config.num_wide_chains if is_wide else config.num_chains
@@ -85,7 +81,7 @@ def cell_of(
         name=name,
         labels=labels | {"num_demonstrations": len(data.successors), "num_kicks": num_kicks},
         posterior=posterior,
-        kernel=hmc.using(num_kicks=num_kicks),
+        kernel=tc.hmc.using(num_kicks=num_kicks),
         record={"value_difference": ValueDifferences(sampled.at(watched), expert)},
         sampling=begin | counts | {"seed": data.seed},
         until=agreed(config, "value_difference", limit=USUAL, most=max(num_samples, most)),
@@ -93,13 +89,13 @@ def cell_of(
 
 
 def learned_from(
-    run: Run, cell: Cell, prior_name: str, data: DataSet, config: CheetahConfig
+    run: tc.Run, cell: Cell, prior_name: str, data: DataSet, config: CheetahConfig
 ) -> Learned:
     """Some of the draws as functions on all inputs, and how often they choose as the expert did."""
     assert run.positions is not None
     kept = evenly_spaced(run.positions, config.num_kept)
     positions = jnp.asarray(kept.reshape(-1, kept.shape[-1]))
-    if isinstance(cell.posterior.prior, Reduced):
+    if isinstance(cell.posterior.prior, tc.Reduced):
         positions = cell.posterior.prior.lift(_key(data.seed, "lift"), positions)
     prior = prior_of(prior_name, dim=data.successors.shape[-1])
     values = values_of_successors(prior, positions, data.test_successors)
@@ -127,7 +123,7 @@ def _key(seed: int, use: str) -> Array:
     return jax.random.fold_in(jax.random.key(seed), _STREAMS.index(use))
 
 
-def starts_of(posterior: Posterior, seed: int, num_chains: int) -> Array:
+def starts_of(posterior: tc.Posterior, seed: int, num_chains: int) -> Array:
     r"""A start for each chain: the best point on the way from zero to a draw of the prior.
 
         c z,   z ~ N(0, I),   c = argmax over 1, 1/2, 1/4, ... of l(c z)
@@ -145,7 +141,7 @@ def starts_of(posterior: Posterior, seed: int, num_chains: int) -> Array:
 
 
 def _refined(
-    prior: Prior, coarse: Coarse, data: DataSet, num_chains: int, num_warmup: int
+    prior: tc.Prior, coarse: Coarse, data: DataSet, num_chains: int, num_warmup: int
 ) -> dict[str, Any]:
     """How a run begins at the ends of the chains of another."""
     assert coarse.run.positions is not None
@@ -158,7 +154,7 @@ def _refined(
     }
 
 
-def _silent(coarse: Prior, z: Array, finer: Prior) -> Array:
+def _silent(coarse: tc.Prior, z: Array, finer: tc.Prior) -> Array:
     """The position of `finer` that keeps z, with zeros for its new coordinates.
 
     The function stays, and the first trajectory draws the new coordinates. Nodes drawn from the
@@ -174,7 +170,7 @@ def policies_of(learned: Learned, config: CheetahConfig) -> dict[str, Policy]:
     prior, positions = learned.prior, learned.positions
     each = np.arange(config.num_episodes) * len(positions) // config.num_episodes % len(positions)
     return {
-        "mean": control.argmax_policy(control.MeanValue(prior, positions), after),
-        "sample": control.thompson_policy(prior, positions[each], after),
-        "vote": control.majority_policy(prior, positions, after),
+        "mean": tc.control.argmax_policy(tc.control.MeanValue(prior, positions), after),
+        "sample": tc.control.thompson_policy(prior, positions[each], after),
+        "vote": tc.control.majority_policy(prior, positions, after),
     }

@@ -10,13 +10,12 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
+import traceclass as tc
 from traceclass.errors import UserValueError
 from traceclass.experiments import aquifer
 from traceclass.experiments.cells import Cell, Done, Earlier, Measured, agreed, diagnostics, traces
 from traceclass.experiments.experiment import Result, made_once
 from traceclass.experiments.groundwater.settings import COVERAGE, NUM_PREDICTIVE, GroundwaterConfig
-from traceclass.posterior import Posterior
-from traceclass.sampling import Run
 from traceclass.sampling.diagnostics import mean_and_error, median_ess, worst_of
 from traceclass.scores import central, coverage, standard_error
 
@@ -67,10 +66,10 @@ def _survey(config: GroundwaterConfig) -> aquifer.Survey:
 
 
 @made_once
-def _posterior(config: GroundwaterConfig, prior: str) -> Posterior:
+def _posterior(config: GroundwaterConfig, prior: str) -> tc.Posterior:
     likelihood = aquifer.likelihood_of(_survey(config), noise=config.noise, cells=config.cells)
     made = aquifer.prior_of(prior, num_modes=config.num_modes, width=config.width)
-    return Posterior(made, likelihood)
+    return tc.Posterior(made, likelihood)
 
 
 def cells(config: GroundwaterConfig) -> list[str]:
@@ -104,7 +103,7 @@ def cell(config: GroundwaterConfig, name: str, _: Earlier) -> Cell:
     )
 
 
-def measure(_config: GroundwaterConfig, _cell: Cell, run: Run) -> Measured:
+def measure(_config: GroundwaterConfig, _cell: Cell, run: tc.Run) -> Measured:
     """How good the chains are, on the heads and on the log-likelihood."""
     heads, log_likelihood = run.draws["head"], run.draws["log_likelihood"]
     slowest, typical = worst_of(heads)[0], median_ess(heads)
@@ -140,7 +139,7 @@ def finish(config: GroundwaterConfig, done: Mapping[str, Done]) -> Result:
     return Result(dict(numbers), traces(shown, "posterior"), xr.Dataset(arrays))
 
 
-def _score(run: Run, data: aquifer.Survey, config: GroundwaterConfig) -> dict[str, Any]:
+def _score(run: tc.Run, data: aquifer.Survey, config: GroundwaterConfig) -> dict[str, Any]:
     """Held-out heads: how often intervals hold them, and the log-density they were predicted with.
 
     `coverage` counts true heads in intervals of the posterior, `predictive_coverage` noisy
@@ -162,7 +161,7 @@ def _score(run: Run, data: aquifer.Survey, config: GroundwaterConfig) -> dict[st
     }
 
 
-def _held_out(run: Run) -> np.ndarray:
+def _held_out(run: tc.Run) -> np.ndarray:
     """Draws of the heads at the held-out points, (draws, points)."""
     heads = np.asarray(run.draws["head"], dtype=np.float64)
     return heads.reshape(-1, heads.shape[-1])[:, len(aquifer.WELL_POINTS) :]
@@ -181,7 +180,7 @@ def _pictures_of_truth(data: aquifer.Survey) -> dict[str, Any]:
     }
 
 
-def _pictures(name: str, run: Run, config: GroundwaterConfig) -> dict[str, Any]:
+def _pictures(name: str, run: tc.Run, config: GroundwaterConfig) -> dict[str, Any]:
     """Log-permeabilities of one prior on a grid, and boxes of predicted heads at the wells."""
     prior = _posterior(config, name).prior
     mean, deviation = run.moments("log_permeability")

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+import traceclass as tc
 from traceclass.control import half_cheetah as cheetah
 from traceclass.control.coverage import coverage
 from traceclass.experiments import cheetah as shared
@@ -18,7 +19,6 @@ from traceclass.experiments.cells import Cell, Done, Earlier, Measured, traces
 from traceclass.experiments.cheetah_learned import Coarse, cell_of, kicks_of
 from traceclass.experiments.experiment import Result, check_table
 from traceclass.experiments.half_cheetah.settings import SCHEMES, WATCHED, HalfCheetahConfig
-from traceclass.sampling import Run
 from traceclass.scores import mean_over, means_over, paired_difference
 
 _SCORES = ("samples", "mean", "vote", "balanced", "log_score")
@@ -82,7 +82,7 @@ def cell(config: HalfCheetahConfig, name: str, earlier: Earlier) -> Cell:
     return cell_of(name, prior, data, config, labels=labels, num_kicks=kicks, coarse=coarse)
 
 
-def measure(config: HalfCheetahConfig, cell: Cell, run: Run) -> Measured:
+def measure(config: HalfCheetahConfig, cell: Cell, run: tc.Run) -> Measured:
     """Scores of one posterior, and the episodes of its policies."""
     prior, data = cell.labels["prior"], shared.data_set(cell.labels["seed"], config)
     learned = cheetah_learned.learned_from(run, cell, prior, data, config)

@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
+import traceclass as tc
 from traceclass.control import half_cheetah as cheetah
 from traceclass.experiments import cheetah as shared
 from traceclass.experiments import cheetah_learned
@@ -19,8 +20,6 @@ from traceclass.experiments.cells import Cell, Done, Earlier, Measured
 from traceclass.experiments.cheetah_learned import Coarse, cell_of, kicks_of
 from traceclass.experiments.experiment import Result, check_table
 from traceclass.experiments.half_cheetah_curves.settings import CheetahCurvesConfig
-from traceclass.posterior import Posterior
-from traceclass.sampling import Run
 from traceclass.scores import means_over
 
 _SCORES = ("samples", "mean", "balanced", "log_score")
@@ -145,7 +144,7 @@ def cell(config: CheetahCurvesConfig, name: str, earlier: Earlier) -> Cell:
     )
 
 
-def measure(config: CheetahCurvesConfig, cell: Cell, run: Run) -> Measured:
+def measure(config: CheetahCurvesConfig, cell: Cell, run: tc.Run) -> Measured:
     """Scores, and how far the mean's policy comes if it sees no irrelevant inputs."""
     setting, number = cells(config)[cell.name]
     data = _seen(setting, config, number)
@@ -186,7 +185,7 @@ def _point(
     return point
 
 
-def _gradient_seconds(posterior: Posterior) -> float:
+def _gradient_seconds(posterior: tc.Posterior) -> float:
     """Seconds for one value and gradient of the log-likelihood: the fastest of some timings."""
 
     @jax.jit

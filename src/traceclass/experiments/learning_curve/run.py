@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypedDict
 
 import xarray as xr
 
-from traceclass import control
+import traceclass as tc
 from traceclass.control import mountain_car as car
 from traceclass.experiments import learned as shared
 from traceclass.experiments.car import choices, demonstrations, prior_of
@@ -15,9 +15,6 @@ from traceclass.experiments.cells import Cell, Done, Earlier, Measured, agreed
 from traceclass.experiments.experiment import PriorName, Result, check_table, made_once
 from traceclass.experiments.learned import cloned, course_of, yardsticks
 from traceclass.experiments.learning_curve.settings import LearningCurveConfig
-from traceclass.kernels import hmc
-from traceclass.posterior import Posterior
-from traceclass.sampling import Run
 from traceclass.scores import mean_failures, means_over
 
 
@@ -85,21 +82,21 @@ def cell(config: LearningCurveConfig, name: str, _: Earlier) -> Cell:
     return Cell(
         name=name,
         labels={"cell": name},
-        posterior=Posterior(asked.prior, choices(seen, noise=setting.noise)),
-        kernel=hmc,
+        posterior=tc.Posterior(asked.prior, choices(seen, noise=setting.noise)),
+        kernel=tc.hmc,
         record=asked.record,
         sampling=config.sampling | {"seed": config.seeds[number]},
         until=agreed(config, *asked.record),
     )
 
 
-def measure(config: LearningCurveConfig, cell: Cell, run: Run) -> Measured:
+def measure(config: LearningCurveConfig, cell: Cell, run: tc.Run) -> Measured:
     """Scores of the learned function, and failures with and without noise."""
     setting, number = cells(config)[cell.name]
     asked = _asked(config, setting.prior, setting.noise)
     learned = shared.learned_from(run, asked, num_kept=config.num_kept)
-    noisy = control.noisy_argmax_policy(learned.mean, car.successors, noise=asked.noise)
-    plain = control.argmax_policy(learned.mean, car.successors)
+    noisy = tc.control.noisy_argmax_policy(learned.mean, car.successors, noise=asked.noise)
+    plain = tc.control.argmax_policy(learned.mean, car.successors)
     course = course_of(config, number)
     failures = {
         "noisy_failures": course.drive(noisy)["failures"],
@@ -143,7 +140,7 @@ def _clones(config: LearningCurveConfig, size: int) -> dict[str, Any]:
     """Both clones at one size, over the data sets."""
     tests, _ = yardsticks(config)
     row: dict[str, Any] = {"size": size}
-    for method in control.CLONES:
+    for method in tc.control.CLONES:
         cells = [
             cloned(method, _first(config, number, size), tests, course_of(config, number))
             for number in range(config.num_data_sets)

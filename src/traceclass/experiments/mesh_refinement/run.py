@@ -10,17 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+import traceclass as tc
 from traceclass.experiments import aquifer
 from traceclass.experiments.cells import Cell, Done, Earlier, Measured, diagnostics
 from traceclass.experiments.experiment import Result, made_once
 from traceclass.experiments.mesh_refinement.settings import KernelName, MeshRefinementConfig
-from traceclass.kernels import hmc, pcn, pcnl, random_walk
-from traceclass.posterior import Posterior
-from traceclass.priors import Prior
-from traceclass.sampling import Run
 from traceclass.sampling.diagnostics import median_ess, worst_of
 
-_KERNELS = {"pcn": pcn, "pcnl": pcnl, "hmc": hmc, "random_walk": random_walk}
+_KERNELS = {"pcn": tc.pcn, "pcnl": tc.pcnl, "hmc": tc.hmc, "random_walk": tc.random_walk}
 # Steps between draws: those of HMC are whole trajectories.
 _THIN = {"pcn": 25, "pcnl": 25, "hmc": 1, "random_walk": 25}
 
@@ -62,10 +59,10 @@ def _survey(config: MeshRefinementConfig) -> aquifer.Survey:
 
 
 @made_once
-def _posterior(config: MeshRefinementConfig, mesh: Mesh) -> Posterior:
+def _posterior(config: MeshRefinementConfig, mesh: Mesh) -> tc.Posterior:
     """The same wells on every mesh."""
     likelihood = aquifer.likelihood_of(_survey(config), noise=config.noise, cells=mesh.cells)
-    return Posterior(aquifer.prior_of("kl", num_modes=mesh.modes), likelihood)
+    return tc.Posterior(aquifer.prior_of("kl", num_modes=mesh.modes), likelihood)
 
 
 def cells(config: MeshRefinementConfig) -> dict[str, tuple[KernelName, Mesh]]:
@@ -109,7 +106,7 @@ def cell(config: MeshRefinementConfig, name: str, earlier: Earlier) -> Cell:
     )
 
 
-def _carried(found: Run, prior: Prior, to: Prior, seed: int) -> Any:
+def _carried(found: tc.Run, prior: tc.Prior, to: tc.Prior, seed: int) -> Any:
     """Positions under the prior `to` of the same functions as at the end of the first run."""
     positions = jnp.asarray(found.last_positions)
     if to.num_coordinates < prior.num_coordinates:
@@ -118,7 +115,7 @@ def _carried(found: Run, prior: Prior, to: Prior, seed: int) -> Any:
     return jax.vmap(lambda key, z: prior.prolong(key, z, to))(keys, positions)
 
 
-def measure(_: MeshRefinementConfig, cell: Cell, run: Run) -> Measured:
+def measure(_: MeshRefinementConfig, cell: Cell, run: tc.Run) -> Measured:
     """Acceptance, and effective samples per step: of the median head, and the log-likelihood."""
     steps = run.num_chains * run.num_steps
     numbers = {
@@ -130,7 +127,7 @@ def measure(_: MeshRefinementConfig, cell: Cell, run: Run) -> Measured:
     return Measured(numbers, (*run.moments("log_permeability"), _mean_error(run)))
 
 
-def _mean_error(run: Run) -> float:
+def _mean_error(run: tc.Run) -> float:
     """The standard error of the mean field, from the spread of the chains' own means."""
     means = np.asarray(run.running_moments["log_permeability"].mean, dtype=np.float64)
     if len(means) < 2:

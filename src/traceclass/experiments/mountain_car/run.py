@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from traceclass import control
+import traceclass as tc
 from traceclass.control import mountain_car as car
 from traceclass.control.grid_value import grid_points
 from traceclass.control.policies import Policy, successor_values
@@ -26,9 +26,6 @@ from traceclass.experiments.cells import Cell, Done, Earlier, Measured, agreed, 
 from traceclass.experiments.experiment import PriorName, Result, check_table, made_once
 from traceclass.experiments.learned import Learned, yardsticks
 from traceclass.experiments.mountain_car.settings import PAPER_FAILURES, MountainCarConfig
-from traceclass.posterior import Posterior
-from traceclass.priors import Prior
-from traceclass.sampling import Run
 from traceclass.sampling.adaptation import MIN_WARMUP
 from traceclass.sampling.moments import add_draw, no_moments, pooled
 from traceclass.scores import mean_failures, mean_over, means_over
@@ -66,7 +63,7 @@ def _demonstrations(config: MountainCarConfig, number: int) -> car.Demonstration
 
 
 @made_once
-def _prior(config: MountainCarConfig, name: PriorName) -> Prior:
+def _prior(config: MountainCarConfig, name: PriorName) -> tc.Prior:
     settings = ("widths", "alpha", "weight_variance", "bias_variance", "activation")
     settings += ("iid_variance", "max_frequency")
     return prior_of(name, **{setting: getattr(config, setting) for setting in settings})
@@ -102,7 +99,7 @@ def cell(config: MountainCarConfig, name: str, _: Earlier) -> Cell:
     return Cell(
         name=name,
         labels={"prior": prior, "kernel": kernel, "data_set": int(number)},
-        posterior=Posterior(asked.prior, likelihood),
+        posterior=tc.Posterior(asked.prior, likelihood),
         kernel=KERNELS[kernel],
         record=asked.record,
         sampling=config.sampling | changes,
@@ -110,7 +107,7 @@ def cell(config: MountainCarConfig, name: str, _: Earlier) -> Cell:
     )
 
 
-def measure(config: MountainCarConfig, cell: Cell, run: Run) -> Measured:
+def measure(config: MountainCarConfig, cell: Cell, run: tc.Run) -> Measured:
     """Scores of the learned function, and episodes under each policy of it."""
     asked = _asked(config, cell.labels["prior"])
     learned = shared.learned_from(run, asked, num_kept=config.num_kept)
@@ -123,12 +120,12 @@ def _drive(learned: Learned, config: MountainCarConfig, course: shared.Course) -
     draws = jax.random.choice(course.keys.thompson, learned.positions, (config.num_episodes,))
 
     def noisy(value: Any) -> Policy:
-        return control.noisy_argmax_policy(value, car.successors, noise=config.noise)
+        return tc.control.noisy_argmax_policy(value, car.successors, noise=config.noise)
 
     policies = {
         "noisy_argmax": noisy(learned.mean),
-        "argmax": control.argmax_policy(learned.mean, car.successors),
-        "thompson": control.thompson_policy(learned.prior, draws, car.successors),
+        "argmax": tc.control.argmax_policy(learned.mean, car.successors),
+        "thompson": tc.control.thompson_policy(learned.prior, draws, car.successors),
     }
     return {
         "policies": {name: course.drive(policy) for name, policy in policies.items()},
@@ -196,10 +193,10 @@ def _alternatives(config: MountainCarConfig, number: int) -> dict[str, dict[str,
     """Clones of the expert, the expert itself and the optimal driver, on one data set."""
     (tests, truth), course = yardsticks(config), shared.course_of(config, number)
     seen = _demonstrations(config, number)
-    rows = {str(method): shared.cloned(method, seen, tests, course) for method in control.CLONES}
+    rows = {str(method): shared.cloned(method, seen, tests, course) for method in tc.control.CLONES}
     drivers: dict[str, Policy] = {
         "expert": lambda key, states: car.expert(states),  # noqa: ARG005
-        "optimal": control.argmax_policy(truth, car.successors),
+        "optimal": tc.control.argmax_policy(truth, car.successors),
     }
     for name, policy in drivers.items():
         actions = policy(jax.random.key(0), tests.states)

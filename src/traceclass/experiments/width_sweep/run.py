@@ -16,15 +16,12 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
+import traceclass as tc
 from traceclass.errors import UserValueError
 from traceclass.experiments.car import likelihood_of, prior_of
 from traceclass.experiments.cells import Cell, Done, Earlier, Measured
 from traceclass.experiments.experiment import Result, check_table
 from traceclass.experiments.width_sweep.settings import PAPER, WidthSweepConfig
-from traceclass.kernels import cycle, hmc, node_swap, pcn, pcnl
-from traceclass.posterior import Posterior
-from traceclass.priors import Prior
-from traceclass.sampling import Run
 from traceclass.sampling.diagnostics import worst_of
 from traceclass.scores import drift, standard_error
 
@@ -46,10 +43,10 @@ class Results(TypedDict):
 def check(config: WidthSweepConfig) -> None:
     """Step sizes, widths and numbers of chains that fit each other."""
     for kernel, size in (
-        (pcn, config.step_size),
-        (pcn, config.bnn_step_size),
-        (pcnl, config.pcnl_step_size),
-        (hmc, config.hmc_step_size),
+        (tc.pcn, config.step_size),
+        (tc.pcn, config.bnn_step_size),
+        (tc.pcnl, config.pcnl_step_size),
+        (tc.hmc, config.hmc_step_size),
     ):
         kernel.check_step_size(size)
     if list(config.widths) != sorted(set(config.widths)) or not config.widths:
@@ -108,10 +105,10 @@ def cell(config: WidthSweepConfig, name: str, earlier: Earlier) -> Cell:
         **_draws(config.seed, config.num_chains, steps),
     }
     rows = {"tcnn_pcn": "pcn", "tcnn_node_swap": "node_swap"}
-    return _cell(config, name, prior, cycle(pcn, node_swap), rows, sampling)
+    return _cell(config, name, prior, tc.cycle(tc.pcn, tc.node_swap), rows, sampling)
 
 
-def _gradient_cell(config: WidthSweepConfig, name: str, prior: Prior, before: Run) -> Cell:
+def _gradient_cell(config: WidthSweepConfig, name: str, prior: tc.Prior, before: tc.Run) -> Cell:
     """HMC and pCNL, from where pCN's chains ended."""
     fewer = config.num_moved // (_GRADIENT_COST * prior.num_coordinates)
     steps = max(config.min_gradient_cycles, min(config.gradient_cycles, fewer))
@@ -121,7 +118,7 @@ def _gradient_cell(config: WidthSweepConfig, name: str, prior: Prior, before: Ru
         "initial_positions": before.last_positions[: config.gradient_chains],
         **_draws(config.seed, config.gradient_chains, steps),
     }
-    kernel = cycle(hmc.using(num_kicks=_NUM_KICKS), pcnl)
+    kernel = tc.cycle(tc.hmc.using(num_kicks=_NUM_KICKS), tc.pcnl)
     rows = {"tcnn_hmc": "hmc", "tcnn_pcnl": "pcnl"}
     return _cell(config, name, prior, kernel, rows, sampling)
 
@@ -131,10 +128,10 @@ def _standard_cell(config: WidthSweepConfig, name: str, reading: str, width: int
 
     N_l is the width of layer l, so 1 for the output.
     """
-    variance, kernel = tuple(10 / (3 * n) for n in (width, width, width, 1)), pcn
+    variance, kernel = tuple(10 / (3 * n) for n in (width, width, width, 1)), tc.pcn
     step_size, steps = config.bnn_step_size, config.bnn_steps
     if reading == "fixed":
-        variance, kernel = 1 / 3, cycle(pcn, hmc.using(num_kicks=_NUM_KICKS))
+        variance, kernel = 1 / 3, tc.cycle(tc.pcn, tc.hmc.using(num_kicks=_NUM_KICKS))
         step_size = (config.bnn_step_size, _MOVER * (width / 10) ** _MOVER_EXPONENT)
         steps = config.bnn_cycles
     prior = prior_of("bnn", widths=(width,) * 3, iid_variance=variance)
@@ -146,7 +143,7 @@ def _standard_cell(config: WidthSweepConfig, name: str, reading: str, width: int
 def _cell(
     config: WidthSweepConfig,
     name: str,
-    prior: Prior,
+    prior: tc.Prior,
     kernel: Any,
     rows: dict[str, str],
     sampling: dict[str, Any],
@@ -155,7 +152,7 @@ def _cell(
     return Cell(
         name=name,
         labels={"width": int(name.rpartition("-")[2]), "rows": rows},
-        posterior=Posterior(prior, likelihood_of(config)),
+        posterior=tc.Posterior(prior, likelihood_of(config)),
         kernel=kernel,
         sampling=sampling,
     )
@@ -173,14 +170,14 @@ def _draws(seed: int, num_chains: int, steps: int) -> dict[str, Any]:
     }
 
 
-def _prolonged(seed: int, before: Prior, positions: Any, prior: Prior) -> Array:
+def _prolonged(seed: int, before: tc.Prior, positions: Any, prior: tc.Prior) -> Array:
     """The same networks with nodes added, drawn from the prior."""
     key = jax.random.fold_in(jax.random.key(seed), prior.num_coordinates)
     keys = jax.random.split(key, len(positions))
     return jax.vmap(lambda key, z: before.prolong(key, z, prior))(keys, positions)
 
 
-def measure(_: WidthSweepConfig, cell: Cell, run: Run) -> Measured:
+def measure(_: WidthSweepConfig, cell: Cell, run: tc.Run) -> Measured:
     """Acceptance rates of each move in per cent, with the standard error over chains."""
     rhat = worst_of(run.draws["log_likelihood"])[1]
     width, rows = cell.labels["width"], []
