@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import xarray as xr
 
@@ -90,21 +90,6 @@ def make_cell(experiment: str, settings: Mapping[str, Any], name: str, store: Pa
     return found.program.cell(config, name, lambda before: open_run(store / before))
 
 
-class Diagnostics(TypedDict):
-    """How the chains of a table cell went; the worst over everything recorded."""
-
-    acceptance_rate: float
-    acceptance_error: float | None
-    tuning: dict[str, float]
-    rhat: float
-    ess: float
-    is_converged: bool
-    draws: int
-    steps: int
-    ess_per_second: float
-    seconds: float
-
-
 class Measured(NamedTuple):
     """The numbers of a table cell, as `results.json` has them, and what else `finish` needs."""
 
@@ -155,8 +140,8 @@ def run_cells(
     return done
 
 
-def diagnostics(run: Run, limit: RhatLimit = STRICT) -> Diagnostics:
-    """The diagnostics of a run, those of the log-likelihood included."""
+def diagnostics(run: Run, limit: RhatLimit = STRICT) -> dict[str, Any]:
+    """How the chains of a run went: the worst of all that is recorded and of the log-likelihood."""
     worst = [worst_of(values) for values in run.draws.values()]
     ess, rhat = min(e for e, _ in worst), max(r for _, r in worst)
     return {

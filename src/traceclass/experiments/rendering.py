@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from traceclass.experiments import EXPERIMENTS, Experiment
 from traceclass.report.page import Section, draw, html_page
@@ -25,7 +26,7 @@ def render(path: Path) -> dict[str, Exception]:
         section._replace(figures=_drawn(section, directory, failed))
         for section in experiment.report.sections(stored)
     ]
-    page = html_page(stored, experiment.report.headline(stored.results), sections)
+    page = html_page(stored, _headline(experiment, stored.results), sections)
     write_file(path / "report.html", [page.encode()])
     return failed
 
@@ -44,7 +45,15 @@ def terminal_summary(path: Path) -> tuple[Table, str, list[str]]:
     """The main table of a stored run, a sentence on it, and the warnings of its chains."""
     stored, experiment = _read(path)
     report, results = experiment.report, stored.results
-    return report.main_table(results), report.headline(results), report.warnings(results)
+    return report.main_table(results), _headline(experiment, results), report.warnings(results)
+
+
+def _headline(experiment: Experiment, results: Any) -> str:
+    """The run in one sentence, and how long its chains took."""
+    said = [experiment.report.headline(results)]
+    if experiment.has_chains:
+        said.append(f"{results['seconds']['total']:.0f} s in all")
+    return "; ".join(filter(None, said))
 
 
 def _read(path: Path) -> tuple[Stored, Experiment]:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure as Canvas
 
 from traceclass.experiments.aquifer import PRIORS
 from traceclass.report.figures import BLUE, GREEN, ORANGE, boxes, figure
-from traceclass.run_directory.contents import Stored
+from traceclass.report.page import Stored
 
 COLOURS = {"kl": GREEN, "tcnn": BLUE, "deep": ORANGE}
 _COLUMNS = {

@@ -11,28 +11,22 @@ from matplotlib.axes import Axes
 from traceclass.experiments.theory.run import Results
 from traceclass.report.chains import no_warnings
 from traceclass.report.figures import BLUE, GREEN, GREY, ORANGE, figure
-from traceclass.report.page import Section, figures
+from traceclass.report.page import Section, Stored, figures
 from traceclass.report.tables import Column, Row, Table, table
-from traceclass.run_directory.contents import Stored
 
 warnings = no_warnings
 
 
 def sections(stored: Stored) -> list[Section]:
     """One section for each statement of the theory."""
-    results = stored.results
+    moments, refined = main_table(stored.results), _refinement_table(stored.results)
+    bounds, sums = figures(stored, bounds=_draw_bounds), figures(stored, sums=_draw_sums)
+    refinement = figures(stored, refinement=_draw_refinement, tails=_draw_tails)
+    wider = "Refinement: wider networks are the same function, more exactly"
     return [
-        Section(
-            "Theorem 1: moments at any width",
-            [main_table(results)],
-            figures(stored, bounds=_draw_bounds),
-        ),
-        Section(
-            "Refinement: wider networks are the same function, more exactly",
-            [_refinement_table(results)],
-            figures(stored, refinement=_draw_refinement, tails=_draw_tails),
-        ),
-        Section("What stays bounded, and what does not", [], figures(stored, sums=_draw_sums)),
+        Section("Theorem 1: moments at any width", [moments], bounds),
+        Section(wider, [refined], refinement),
+        Section("What stays bounded, and what does not", [], sums),
     ]
 
 
