@@ -11,6 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import traceclass as tc
+from traceclass.experiments.cells import Cell
+from traceclass.experiments.experiment import made_once
 from traceclass.module import Module
 
 PRIORS = {"kl": "cosine series", "tcnn": "trace-class network", "deep": "trace-class network 3x10"}
@@ -65,6 +67,7 @@ def true_flow() -> tuple[tc.DarcyFlow, Float[Array, "nx ny"]]:
     return flow, flow.head(truth(flow.nodes))
 
 
+@made_once
 def survey(seed: int, *, noise: float, num_held_out: int) -> Survey:
     """What was measured: the true head with noise, at the wells and at points drawn uniformly."""
     rng = np.random.default_rng(seed)
@@ -80,9 +83,10 @@ def survey(seed: int, *, noise: float, num_held_out: int) -> Survey:
     )
 
 
-def likelihood_of(data: Survey, *, noise: float, cells: int) -> tc.GroundwaterFlow:
-    """The wells as data, on a grid of `cells` per side."""
-    return tc.GroundwaterFlow(data.heads, points=WELL_POINTS, noise=noise, cells=cells)
+def posterior_of(prior: tc.Prior, data: Survey, *, noise: float, cells: int) -> tc.Posterior:
+    """The posterior given the wells, on a grid of `cells` per side."""
+    flow = tc.GroundwaterFlow(data.heads, points=WELL_POINTS, noise=noise, cells=cells)
+    return tc.Posterior(prior, flow)
 
 
 def prior_of(name: str, *, num_modes: int = 25, width: int = 100) -> tc.Prior:
@@ -106,11 +110,22 @@ def prior_of(name: str, *, num_modes: int = 25, width: int = 100) -> tc.Prior:
     )
 
 
-def heads_of(posterior: tc.Posterior, data: Survey) -> Heads:
-    """z -> hydraulic heads at the wells, then at the held-out points."""
-    flow = posterior.likelihood.flow
-    points = np.concatenate([WELL_POINTS, data.held_out])
-    return Heads(posterior.values_of, flow, flow.interpolation(points))
+def cell_of(
+    posterior: tc.Posterior, data: Survey, sampling: dict[str, Any], **settings: Any
+) -> Cell:
+    """A table cell that records heads at the wells, then at the held-out points, and mean fields.
+
+    A group of chains is half of them, for two cores: as many as fill the vector registers of one.
+    """
+    flow, half = posterior.likelihood.flow, max(1, sampling["num_chains"] // 2)
+    at_points = flow.interpolation(np.concatenate([WELL_POINTS, data.held_out]))
+    fields = {"log_permeability": posterior.prior.at(picture_points())}
+    return Cell(
+        posterior=posterior,
+        record={"head": Heads(posterior.values_of, flow, at_points)},
+        sampling={"moments": fields, "group_size": half, **sampling},
+        **settings,
+    )
 
 
 def kernel_of(name: str, posterior: tc.Posterior) -> tc.Kernel:
@@ -133,11 +148,6 @@ def picture_points() -> Float[Array, "n 2"]:
 
 def _sines(scaled: Array) -> Array:
     return jnp.sin(jnp.pi * scaled)
-
-
-def at_picture(prior: tc.Prior) -> Callable[[Array], Array]:
-    """z -> the log-permeability at `picture_points`."""
-    return prior.at(picture_points())
 
 
 def picture(values: Any) -> tuple[tuple[str, str], np.ndarray]:

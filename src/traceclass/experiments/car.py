@@ -74,9 +74,9 @@ def demonstrations(seed: int, count: int) -> car.Demonstrations:
     return car.demonstrate(keys_of(seed).data, num_demonstrations=count)
 
 
-def choices(seen: car.Demonstrations, *, noise: float) -> tc.ActionChoice:
-    """The likelihood of the paper's section on control."""
-    return tc.ActionChoice(car.successors(seen.states), seen.actions, noise=noise)
+def choices(seen: car.Demonstrations, **settings: Any) -> tc.ActionChoice:
+    """The likelihood of the paper's section on control; `settings` has at least the noise."""
+    return tc.ActionChoice(car.successors(seen.states), seen.actions, **settings)
 
 
 @made_once

@@ -24,6 +24,8 @@ from traceclass.scores import standard_error
 
 # The runs of table cells that were sampled before, by name.
 Earlier = Callable[[str], Run]
+# What is done with the numbers so far, after each table cell.
+Keep = Callable[[Mapping[str, Any]], None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -107,10 +109,7 @@ class Done(NamedTuple):
 
 
 def run_experiment(
-    experiment: Experiment,
-    config: Config,
-    chains: Chains,
-    keep: Callable[[Mapping[str, Any]], None] = lambda _: None,
+    experiment: Experiment, config: Config, chains: Chains, keep: Keep = lambda _: None
 ) -> Result:
     """Run all table cells, then the rest. `keep` is given the numbers so far after each cell."""
     began = time.perf_counter()
@@ -122,10 +121,7 @@ def run_experiment(
 
 
 def run_cells(
-    experiment: Experiment,
-    config: Config,
-    chains: Chains,
-    keep: Callable[[Mapping[str, Any]], None] = lambda _: None,
+    experiment: Experiment, config: Config, chains: Chains, keep: Keep = lambda _: None
 ) -> dict[str, Done]:
     """Sample and measure every table cell, in order."""
     done: dict[str, Done] = {}
@@ -160,8 +156,8 @@ def diagnostics(run: Run, limit: RhatLimit = STRICT) -> dict[str, Any]:
 
 def agreed(config: Any, *names: str, limit: RhatLimit = STRICT, most: int | None = None) -> Until:
     """Go on until the chains agree about what is named and about the log-likelihood."""
-    of = (*names, "log_likelihood")
-    return Until(rhat=limit.wanted, of=of, max_samples=most or config.most_samples)
+    of, enough = (*names, "log_likelihood"), max(config.num_samples, config.max_samples)
+    return Until(rhat=limit.wanted, of=of, max_samples=most or enough)
 
 
 def traces(runs: Mapping[str, Run], *groups: str) -> xr.DataTree:

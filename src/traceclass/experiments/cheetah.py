@@ -44,16 +44,23 @@ class DataSet(NamedTuple):
 
         They do not depend on the action, as the rest of a world that the cheetah cannot move.
         """
-        generator = np.random.default_rng([self.seed, _EXTRA])
-        return self._replace(
-            successors=_widened(generator, self.successors, dim),
-            test_successors=_widened(generator, self.test_successors, dim),
-        )
+        generator, widened = stream(self.seed, _EXTRA), []
+        for successors in (self.successors, self.test_successors):
+            states, actions, known = successors.shape
+            extra = generator.standard_normal((states, 1, dim - known)).repeat(actions, axis=1)
+            widened.append(np.concatenate([successors, extra], axis=-1))
+        return self._replace(successors=widened[0], test_successors=widened[1])
 
     @property
     def commonest(self) -> int:
         """The action most often demonstrated."""
         return int(np.bincount(self.demonstrations.actions).argmax())
+
+    @property
+    def shares(self) -> list[float]:
+        """How often each action is the expert's on the test set."""
+        actions = self.tests.actions
+        return (np.bincount(actions, minlength=self.successors.shape[1]) / len(actions)).tolist()
 
 
 @made_once
@@ -61,17 +68,12 @@ def data_set(seed: int, config: CheetahConfig, num_demonstrations: int | None = 
     """The data set of one seed, with `num_demonstrations` if they are not the configured number."""
     names = ("episode_length", "keep_every", "states_from", "exploration")
     scheme: dict[str, Any] = {name: getattr(config, name) for name in names}
-    count = config.num_demonstrations if num_demonstrations is None else num_demonstrations
+    count = num_demonstrations or config.num_demonstrations
     actions = cheetah.expert().actions
     seen = cheetah.demonstrate(stream(seed, _DATA), num_demonstrations=count, **scheme)
     tests = cheetah.demonstrate(stream(seed, _TESTS), num_demonstrations=config.num_tests, **scheme)
-    return DataSet(
-        seed,
-        seen,
-        cheetah.successors(seen.states, actions),
-        tests,
-        cheetah.successors(tests.states, actions),
-    )
+    after, test_after = (cheetah.successors(part.states, actions) for part in (seen, tests))
+    return DataSet(seed, seen, after, tests, test_after)
 
 
 def stream(seed: int, number: int) -> np.random.Generator:
@@ -85,20 +87,16 @@ def prior_of(name: str, *, dim: int = cheetah.DIM) -> tc.Prior:
     Irrelevant inputs beyond the first 17 have the box [-3, 3], three standard deviations.
     """
     kind, _, size = name.partition("-")
-    inputs = tc.scale_to_box(*_box(dim))
+    low, high = np.array(cheetah.LOW), np.array(cheetah.HIGH)
+    margin, extra = _MARGIN * (high - low), np.full(dim - cheetah.DIM, 3.0)
+    box = np.append(low - margin, -extra), np.append(high + margin, extra)
+    inputs = tc.scale_to_box(*(side.tolist() for side in box))
     if kind == "kl":
         return tc.FourierSeries(num_inputs=dim, max_frequency=int(size), alpha=2.0, inputs=inputs)
     network: Any = {"num_inputs": dim, "widths": (int(size),) * 3, "inputs": inputs}
     if kind == "bnn":
         return tc.IidNetwork(**network, weight_variance=1 / 3, bias_variance=1 / 3)
     return tc.TraceClassNetwork(**network, alpha=1.5, weight_variance=2.0, bias_variance=2.0)
-
-
-def _box(dim: int) -> tuple[list[float], list[float]]:
-    """The authors' box, widened, and that of the irrelevant inputs."""
-    low, high = np.array(cheetah.LOW), np.array(cheetah.HIGH)
-    margin, extra = _MARGIN * (high - low), [3.0] * (dim - cheetah.DIM)
-    return [*(low - margin).tolist(), *(-x for x in extra)], [*(high + margin).tolist(), *extra]
 
 
 def in_words(name: str) -> str:
@@ -130,32 +128,24 @@ def distances(runs: cheetah.Runs) -> dict[str, float]:
     return {"distance": float(runs.distance[-1].mean()), "falls": float(runs.fell.mean())}
 
 
-def clone_of(method: str, data: DataSet) -> Any:
-    """A classifier of the demonstrated states, which is a policy too."""
-    seen = data.demonstrations
-    count = data.successors.shape[1]
-    if method == "forest":
-        return tc.control.forest(seen.states, seen.actions, num_actions=count, seed=data.seed)
-    return tc.control.clone(
-        jnp.asarray(seen.states),
-        seen.actions,
-        cheetah.LOW,
-        cheetah.HIGH,
-        num_actions=count,
-        method=method,  # pyright: ignore[reportArgumentType]
-        seed=data.seed,
-    )
-
-
 def cloned(method: str, data: DataSet, config: CheetahConfig) -> tuple[dict, cheetah.Runs]:
-    """What a clone reaches on one data set: scores on the test set and distances; its episodes."""
-    clone, actions = clone_of(method, data), data.tests.actions
-    log_probabilities = np.asarray(clone.log_probabilities(jnp.asarray(data.tests.states)))
+    """What a classifier of the demonstrated states reaches, which is a policy too; its episodes.
+
+    The numbers are its scores on the test set and its distances.
+    """
+    (states, taken, _), tests = data.demonstrations, data.tests
+    settings: Any = {"num_actions": data.successors.shape[1], "seed": data.seed}
+    if method == "forest":
+        clone: Any = tc.control.forest(states, taken, **settings)
+    else:
+        settings |= {"method": method}
+        clone = tc.control.clone(jnp.asarray(states), taken, cheetah.LOW, cheetah.HIGH, **settings)
+    log_probabilities = np.asarray(clone.log_probabilities(jnp.asarray(tests.states)))
     runs = ride(clone, data.seed, config)
     numbers = {
-        "mean": tc.scores.accuracy(log_probabilities, actions),
-        "balanced": tc.scores.balanced_accuracy(log_probabilities.argmax(axis=1), actions),
-        "log_score": tc.scores.log_score(log_probabilities, actions),
+        "mean": tc.scores.accuracy(log_probabilities, tests.actions),
+        "balanced": tc.scores.balanced_accuracy(log_probabilities.argmax(axis=1), tests.actions),
+        "log_score": tc.scores.log_score(log_probabilities, tests.actions),
     }
     return numbers | distances(runs), runs
 
@@ -167,9 +157,3 @@ def row_over(cells: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[s
         "num_converged": sum(cell["is_converged"] for cell in cells),
         **tc.scores.means_over(cells, names),
     }
-
-
-def _widened(generator: np.random.Generator, successors: np.ndarray, dim: int) -> np.ndarray:
-    states, actions, known = successors.shape
-    extra = generator.standard_normal((states, 1, dim - known))
-    return np.concatenate([successors, np.repeat(extra, actions, axis=1)], axis=-1)

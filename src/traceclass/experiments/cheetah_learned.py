@@ -19,11 +19,10 @@ from traceclass.experiments.cells import Cell, agreed, diagnostics
 from traceclass.experiments.cheetah import DataSet, posterior_of, prior_of
 from traceclass.experiments.half_cheetah.settings import WATCHED, CheetahConfig
 from traceclass.sampling.diagnostics import USUAL
+from traceclass.sampling.start import shrunken_draws
 
-# Shrinkage of prior draws among which each chain's start is found.
-_SHRINKAGE = tuple(2.0**-k for k in range(8))
 # Keys of a data set's chains beyond those of their steps.
-_STREAMS = ("starts", "lift")
+_STARTS, _LIFT = range(2)
 # With more coordinates than this a draw is so expensive that fewer are asked for.
 _WIDE = 5_000
 
@@ -71,8 +70,9 @@ def cell_of(
     num_samples = config.num_wide_samples if is_wide else config.num_samples
     most = config.max_wide_samples if is_wide else config.max_samples
     begin: dict[str, Any] = {"num_warmup": config.num_warmup}
+    key = jax.random.fold_in(jax.random.key(data.seed), _STARTS)
     if coarse is None:
-        begin["initial_positions"] = starts_of(posterior, data.seed, num_chains)
+        begin["initial_positions"] = shrunken_draws(posterior, key, num_chains)
     else:
         begin = _refined(prior, coarse, data, num_chains, config.num_refined_warmup)
     expert = jnp.asarray(data.tests.actions[:WATCHED])[:, None]
@@ -96,7 +96,8 @@ def learned_from(
     kept = evenly_spaced(run.positions, config.num_kept)
     positions = jnp.asarray(kept.reshape(-1, kept.shape[-1]))
     if isinstance(cell.posterior.prior, tc.Reduced):
-        positions = cell.posterior.prior.lift(_key(data.seed, "lift"), positions)
+        key = jax.random.fold_in(jax.random.key(data.seed), _LIFT)
+        positions = cell.posterior.prior.lift(key, positions)
     prior = prior_of(prior_name, dim=data.successors.shape[-1])
     values = values_of_successors(prior, positions, data.test_successors)
     numbers = {
@@ -118,50 +119,22 @@ def _points(successors: np.ndarray) -> np.ndarray:
     return successors.reshape(-1, successors.shape[-1])
 
 
-def _key(seed: int, use: str) -> Array:
-    """A key of a data set for one use."""
-    return jax.random.fold_in(jax.random.key(seed), _STREAMS.index(use))
-
-
-def starts_of(posterior: tc.Posterior, seed: int, num_chains: int) -> Array:
-    r"""A start for each chain: the best point on the way from zero to a draw of the prior.
-
-        c z,   z ~ N(0, I),   c = argmax over 1, 1/2, 1/4, ... of l(c z)
-
-    The log-likelihood of prior draws themselves may be thousands below l(0), which is that of
-    chance, and chains from there take long to arrive; zero itself is a saddle.
-    """
-    keys = jax.random.split(_key(seed, "starts"), num_chains)
-    draws = jax.vmap(posterior.prior.sample)(keys)
-    shrunk = jnp.asarray(_SHRINKAGE)[:, None, None] * draws
-    flat = shrunk.reshape(-1, draws.shape[-1])
-    log_likelihoods = jax.jit(lambda z: jax.lax.map(posterior.log_likelihood, z))(flat)
-    best = jnp.argmax(log_likelihoods.reshape(len(_SHRINKAGE), num_chains), axis=0)
-    return shrunk[best, jnp.arange(num_chains)]
-
-
 def _refined(
     prior: tc.Prior, coarse: Coarse, data: DataSet, num_chains: int, num_warmup: int
 ) -> dict[str, Any]:
-    """How a run begins at the ends of the chains of another."""
+    """How a run begins at the ends of the chains of another, with new coordinates at zero.
+
+    The function stays, and the first trajectory draws the new coordinates. Nodes drawn from the
+    prior may change it by many times the noise, to where a step found elsewhere is stuck.
+    """
     assert coarse.run.positions is not None
     more = len(data.successors) / coarse.num_demonstrations
     ends = jnp.asarray(coarse.run.positions[:num_chains, -1])
     return {
         "step_size": coarse.run.step_size / np.sqrt(more),
-        "initial_positions": jax.vmap(lambda z: _silent(coarse.prior, z, prior))(ends),
+        "initial_positions": jax.vmap(lambda z: coarse.prior.prolong(None, z, prior))(ends),
         "num_warmup": num_warmup,
     }
-
-
-def _silent(coarse: tc.Prior, z: Array, finer: tc.Prior) -> Array:
-    """The position of `finer` that keeps z, with zeros for its new coordinates.
-
-    The function stays, and the first trajectory draws the new coordinates. Nodes drawn from the
-    prior may change it by many times the noise, to where a step found elsewhere is stuck.
-    """
-    key = jax.random.key(0)  # for draws that cancel
-    return coarse.prolong(key, z, finer) - coarse.prolong(key, jnp.zeros_like(z), finer)
 
 
 def policies_of(learned: Learned, config: CheetahConfig) -> dict[str, Policy]:

@@ -108,7 +108,9 @@ def learned_from(run: tc.Run, asked: Asked, *, num_kept: int) -> Learned:
     numbers = {
         **diagnostics(run),
         **{name: mean_and_error(run.draws[name]) for name in scalars},
-        **score(logsumexp(log_probabilities, axis=0) - np.log(len(kept)), actions),
+        **tc.scores.probability_scores(
+            logsumexp(log_probabilities, axis=0) - np.log(len(kept)), actions
+        ),
         # The spread of the chains' own scores; each is over fewer draws, so a little worse.
         "log_score_error": tc.scores.standard_error(
             [tc.scores.log_score(of_chain, actions) for of_chain in log_probabilities]
@@ -132,17 +134,6 @@ def row_over(cells: Sequence[dict[str, Any]], *correlations: str) -> dict[str, A
     }
 
 
-def score(log_probabilities: np.ndarray, actions: np.ndarray) -> dict[str, Any]:
-    """Scores of predictive log-probabilities (states, actions) on held-out choices."""
-    calibration = tc.scores.calibration(log_probabilities, actions)
-    return {
-        "log_score": tc.scores.log_score(log_probabilities, actions),
-        "accuracy": tc.scores.accuracy(log_probabilities, actions),
-        "calibration_error": tc.scores.calibration_error(calibration),
-        "calibration": calibration,
-    }
-
-
 class Course(NamedTuple):
     """Starts and noise of one data set: the same for every policy."""
 
@@ -157,14 +148,9 @@ class Course(NamedTuple):
 
     def drive(self, policy: Policy) -> dict[str, Any]:
         """Failures, steps of each episode (-1 for a failure) and their median."""
-        starts = car.initial_states(self.keys.starts, self.num_episodes)
+        starts, key = car.initial_states(self.keys.starts, self.num_episodes), self.keys.rollouts
         rollouts = tc.control.rollout(
-            policy,
-            car.step,
-            car.reached_goal,
-            self.keys.rollouts,
-            starts,
-            max_steps=self.max_steps,
+            policy, car.step, car.reached_goal, key, starts, max_steps=self.max_steps
         )
         steps, reached = np.asarray(rollouts.num_steps), np.asarray(rollouts.reached)
         return {
@@ -180,19 +166,13 @@ def course_of(config: CarConfig, number: int) -> Course:
 
 
 def cloned(
-    method: tc.control.Method,
-    demonstrations: car.Demonstrations,
-    tests: car.Demonstrations,
-    course: Course,
+    method: tc.control.Method, seen: car.Demonstrations, config: CarConfig, number: int
 ) -> dict[str, Any]:
-    """What a clone of the demonstrations reaches: episodes, and scores on held-out choices."""
-    clone = tc.control.clone(
-        *demonstrations,
-        car.LOW,
-        car.HIGH,
-        num_actions=car.NUM_ACTIONS,
-        method=method,
-        seed=course.seed,
-    )
+    """What a clone of a data set's demonstrations reaches: episodes, scores on held-out choices."""
+    (tests, _), course = yardsticks(config), course_of(config, number)
+    settings: Any = {"num_actions": car.NUM_ACTIONS, "method": method, "seed": course.seed}
+    clone = tc.control.clone(*seen, car.LOW, car.HIGH, **settings)
     log_probabilities = np.asarray(clone.log_probabilities(jnp.asarray(tests.states)))
-    return course.drive(clone) | score(log_probabilities, np.asarray(tests.actions))
+    return course.drive(clone) | tc.scores.probability_scores(
+        log_probabilities, np.asarray(tests.actions)
+    )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from traceclass.experiments import EXPERIMENTS, Experiment
-from traceclass.report.page import Section, draw, html_page
+from traceclass.report.page import draw, html_page
 from traceclass.report.tables import Table
 from traceclass.run_directory.claim import DirectoryError
 from traceclass.run_directory.contents import RESULTS, Stored, read_run, require_keys
@@ -21,24 +21,14 @@ def render(path: Path) -> dict[str, Exception]:
         raise DirectoryError(f"{directory} is a link; figures are not written through it.")
     if directory.exists() and not directory.is_dir():
         raise DirectoryError(f"{directory} is not a directory; move it out of the way.")
-    failed: dict[str, Exception] = {}
-    sections = [
-        section._replace(figures=_drawn(section, directory, failed))
-        for section in experiment.report.sections(stored)
-    ]
+    failed, sections = {}, []
+    for section in experiment.report.sections(stored):
+        drawn = {figure.name: draw(figure, directory) for figure in section.figures}
+        failed |= {name: error for name, (_, error) in drawn.items() if error is not None}
+        sections.append(section._replace(figures=[each for each, _ in drawn.values()]))
     page = html_page(stored, _headline(experiment, stored.results), sections)
     write_file(path / "report.html", [page.encode()])
     return failed
-
-
-def _drawn(section: Section, directory: Path, failed: dict[str, Exception]) -> list:
-    shown = []
-    for figure in section.figures:
-        drawn, error = draw(figure, directory)
-        shown.append(drawn)
-        if error is not None:
-            failed[figure.name] = error
-    return shown
 
 
 def terminal_summary(path: Path) -> tuple[Table, str, list[str]]:

@@ -10,7 +10,7 @@ from traceclass.experiments.groundwater.figures import draw_field
 from traceclass.report.chains import RHAT, chain_table, warnings_of_cells
 from traceclass.report.figures import BLUE, figure, ticks_at
 from traceclass.report.page import Section, Stored, figures
-from traceclass.report.tables import Column, Row, Table, table
+from traceclass.report.tables import Column, Table, table
 
 warnings = warnings_of_cells(lambda cell: cell["cell"])
 
@@ -43,15 +43,11 @@ def main_table(results: Results) -> Table:
 
 def headline(results: Results) -> str:
     """The run in one sentence for the terminal."""
-    shown = _shown(results)
+    shown = results["cells"][0]
     return (
         f"seen at {shown['observations']} nodes, the mean errs by "
         f"{shown['error'] / results['true_sd']:.1%} of the function's spread"
     )
-
-
-def _shown(results: Results) -> Row:
-    return next(cell for cell in results["cells"] if cell["cell"] == results["shown"])
 
 
 def _draw_fields(path: Path, stored: Stored) -> None:
@@ -63,17 +59,16 @@ def _draw_fields(path: Path, stored: Stored) -> None:
     limit = float(abs(true).max())
     with figure(path, 9.0, 2.8) as canvas:
         first, second, third = canvas.subplots(1, 3)
-        draw_field(canvas, first, true, limit, "true log-permeability")
-        draw_field(canvas, second, mean, limit, "posterior mean")
-        draw_field(canvas, third, mean - true, float(abs(mean - true).max()), "difference")
+        draw_field(first, true, limit, "true log-permeability")
+        draw_field(second, mean, limit, "posterior mean")
+        draw_field(third, mean - true, float(abs(mean - true).max()), "difference")
 
 
 def _draw_errors(path: Path, stored: Stored) -> None:
     """Root mean square error of the posterior mean on a fine grid, against the number of
     observations and against the width of the network. Open circles: the chains did not converge.
     """
-    results = stored.results
-    shown = _shown(results)
+    results, shown = stored.results, stored.results["cells"][0]
     with figure(path, 8.0, 3.0) as canvas:
         panels = canvas.subplots(1, 2, sharey=True)
         names = ("observations", "width")

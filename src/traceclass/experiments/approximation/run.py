@@ -11,14 +11,7 @@ import xarray as xr
 import traceclass as tc
 from traceclass.errors import UserValueError
 from traceclass.experiments.approximation.settings import ApproximationConfig
-from traceclass.experiments.aquifer import (
-    PICTURE,
-    at_picture,
-    picture,
-    picture_points,
-    prior_of,
-    truth,
-)
+from traceclass.experiments.aquifer import PICTURE, picture, picture_points, prior_of, truth
 from traceclass.experiments.cells import Cell, Done, Earlier, Measured, diagnostics
 from traceclass.experiments.experiment import Result
 
@@ -66,15 +59,15 @@ def cell(config: ApproximationConfig, name: str, _: Earlier) -> Cell:
     # Nodes of a coarser grid are seen with the noise they have in the finer one.
     noise = np.random.default_rng(config.seed).normal(size=(_CELLS + 1, _CELLS + 1))
     observed = truth(points) + config.noise * noise[::stride, ::stride].ravel()
-    prior = prior_of("tcnn", width=width)
+    prior, shown = prior_of("tcnn", width=width), picture_points()
+    changes = {"moments": {"value": prior.at(shown)}, "store_positions": False}
     return Cell(
         name=name,
         labels={"cell": name, "observations": len(points), "width": width},
         posterior=tc.Posterior(prior, tc.GaussianRegression(points, observed, noise=config.noise)),
         kernel=tc.hmc,
-        record={"value": prior.at(picture_points()[:: PICTURE**2 // 16])},
-        sampling=config.sampling
-        | {"moments": {"value": at_picture(prior)}, "store_positions": False},
+        record={"value": prior.at(shown[:: PICTURE**2 // 16])},
+        sampling=config.sampling | changes,
     )
 
 

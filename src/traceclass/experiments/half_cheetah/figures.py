@@ -43,15 +43,9 @@ def draw_accuracy(path: Path, stored: Stored) -> None:
             colour = _CLONES if name in results["clones"] else ROW_COLOURS[_kind(name)]
             for score, offset, fill in (("samples", -_APART, "white"), ("mean", _APART, colour)):
                 if score in row:
-                    axes.errorbar(
-                        100 * row[score]["mean"],
-                        height + (offset if "samples" in row else 0),
-                        xerr=200 * (row[score]["error"] or 0.0),
-                        fmt="o",
-                        ms=6,
-                        color=colour,
-                        mfc=fill,
-                    )
+                    x, error = 100 * row[score]["mean"], 200 * (row[score]["error"] or 0.0)
+                    y = height + (offset if "samples" in row else 0)
+                    axes.errorbar(x, y, xerr=error, fmt="o", ms=6, color=colour, mfc=fill)
             for value, offset, fill in zip(
                 PAPER.get(name, ()), (-_APART, _APART), ("white", "black"), strict=False
             ):

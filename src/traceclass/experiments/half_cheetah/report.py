@@ -42,6 +42,8 @@ _PAIRED = (
     "the p-value of Student's paired test, two-sided, which is not corrected for there being "
     "several rows."
 )
+_SHARE = "Share: of the metres that the discretised expert covers from the same starts."
+_CHAINS = "R-hat and ESS are the worst of everything recorded; in brackets: too large."
 _COVERAGE = (
     "Coverage by other ways to collect as many demonstrations, in coordinates scaled to "
     "[-1, 1]^17: the directions in which they spread, the median distance of states the expert "
@@ -59,18 +61,16 @@ def sections(stored: Stored) -> list[Section]:
     notes.append("± is the standard error over data sets.")
     if results["num_data_sets"] == 1:
         notes[-1] = "There is one data set, so no standard error."
-    accuracy = {"accuracy": drawing.draw_accuracy}
+    accuracy, rides = {"accuracy": drawing.draw_accuracy}, {"distance": drawing.draw_distances}
+    rides |= {"episodes": pictures.draw_strip, "mujoco": pictures.draw_photographs}
     if drawing.are_centred(stored):
         accuracy["values"] = drawing.draw_values
     else:
         notes.insert(0, _MIXED)
-    rides = {"distance": drawing.draw_distances, "episodes": pictures.draw_strip}
-    rides["mujoco"] = pictures.draw_photographs
     prior = Column("prior", lambda cell: in_words(cell["prior"]))
     chains = chain_table(results["cells"], prior, Column("data set", "seed"))
-    of_chains = [f"Warning: {warning}" for warning in wrong]
-    of_chains.append("R-hat and ESS are the worst of everything recorded; in brackets: too large.")
     covered = [_coverage_table(results), _share_table(results, stored.arrays)]
+    compared = [_comparison(results), _PAIRED]
     return [
         Section(
             "Does it take the expert's action? (Table 2)",
@@ -78,19 +78,12 @@ def sections(stored: Stored) -> list[Section]:
             figures(stored, **accuracy),
             [*notes, _ACCURACY],
         ),
+        Section("Trace-class networks beside the others", [_paired_table(results)], notes=compared),
         Section(
-            "Trace-class networks beside the others",
-            [_paired_table(results)],
-            notes=[_comparison(results), _PAIRED],
-        ),
-        Section(
-            "How far does it run?",
-            [_distance_table(results)],
-            figures(stored, **rides),
-            ["Share: of the metres that the discretised expert covers from the same starts."],
+            "How far does it run?", [_distance_table(results)], figures(stored, **rides), [_SHARE]
         ),
         Section("What the demonstrations cover", covered, notes=[_COVERAGE]),
-        Section("The chains", [chains], notes=of_chains),
+        Section("The chains", [chains], notes=[*(f"Warning: {each}" for each in wrong), _CHAINS]),
     ]
 
 
@@ -148,12 +141,10 @@ def _scored_rows(results: Results) -> list[dict[str, Any]]:
 
 
 def _accuracy_table(results: Results) -> Table:
+    count = results["num_data_sets"]
+
     def paper(number: int) -> Column:
         return Column("paper", lambda row: row.get("paper", (None, None))[number], ".1f")
-
-    def converged(row: Row) -> str:
-        known = "num_converged" in row
-        return f"{row['num_converged']} of {results['num_data_sets']}" if known else "-"
 
     columns = (
         Column("prior", "name"),
@@ -166,7 +157,9 @@ def _accuracy_table(results: Results) -> Table:
         _per_cent("balanced %", "balanced"),
         Column("log-score", "log_score", _log_score),
         Column("largest R-hat", "rhat", _largest_rhat),
-        Column("converged", converged),
+        Column(
+            "converged", lambda row: f"{row['num_converged']} of {count}" if "rhat" in row else "-"
+        ),
     )
     return table(_scored_rows(results), columns)
 

@@ -88,11 +88,9 @@ def measure(config: HalfCheetahConfig, cell: Cell, run: tc.Run) -> Measured:
     learned = cheetah_learned.learned_from(run, cell, prior, data, config)
     policies = cheetah_learned.policies_of(learned, config)
     runs = {drive: shared.ride(policy, data.seed, config) for drive, policy in policies.items()}
-    driven = {
-        f"{drive}_{key}": value
-        for drive, episodes in runs.items()
-        for key, value in shared.distances(episodes).items()
-    }
+    driven: dict[str, float] = {}
+    for drive, episodes in runs.items():
+        driven |= {f"{drive}_{key}": value for key, value in shared.distances(episodes).items()}
     return Measured(learned.numbers | driven, runs)
 
 
@@ -120,7 +118,7 @@ def finish(config: HalfCheetahConfig, done: Mapping[str, Done]) -> Result:
         "priors": priors,
         "cells": measured,
         "coverage": _coverage(problem[0], config),
-        "shares": [_shares(data) for data in problem],
+        "shares": [data.shares for data in problem],
         "paired": _pairs(references, clones, priors),
         "num_data_sets": len(problem),
     }
@@ -170,23 +168,14 @@ def _coverage(data: shared.DataSet, config: HalfCheetahConfig) -> dict[str, dict
 
     It is measured against the states of its tests.
     """
-    collected = {"these demonstrations": data.demonstrations}
+    collected, count = {"these demonstrations": data.demonstrations}, config.num_demonstrations
     for number, (name, scheme) in enumerate(SCHEMES.items(), _FIRST_SCHEME):
-        collected[name] = cheetah.demonstrate(
-            shared.stream(config.seed, number),
-            num_demonstrations=config.num_demonstrations,
-            **scheme,
-        )
+        randomness = shared.stream(config.seed, number)
+        collected[name] = cheetah.demonstrate(randomness, num_demonstrations=count, **scheme)
     return {
         name: coverage(seen.states, seen.actions, data.tests.states, cheetah.LOW, cheetah.HIGH)
         for name, seen in collected.items()
     }
-
-
-def _shares(data: shared.DataSet) -> list[float]:
-    """How often each action is the expert's on the test set."""
-    count = data.successors.shape[1]
-    return (np.bincount(data.tests.actions, minlength=count) / len(data.tests.actions)).tolist()
 
 
 def _pairs(

@@ -18,13 +18,6 @@ from traceclass.report.tables import Column, Row, Table, pair, table
 from traceclass.sampling.diagnostics import USUAL
 
 _PROBLEMS = {"mountain-car": "mountain car", "regression": "regression"}
-_HYPERPARAMETERS = {
-    "alpha": "alpha",
-    "weight_variance": "weight variance",
-    "bias_variance": "bias variance",
-    "noise": "noise",
-}
-
 _COLUMNS = (
     Column("model", "model"),
     Column("log-evidence", pair("log_evidence", "log_evidence_error"), ".1f", marked=True),
@@ -102,7 +95,7 @@ def _models(problem: Row) -> list[dict[str, Any]]:
 def _inferred_table(problem: Row) -> Table:
     inferred = problem["inferred"]
     columns = (
-        Column("inferred", lambda name: _HYPERPARAMETERS[name]),
+        Column("inferred", lambda name: name.replace("_", " ")),
         Column("prior median (5 to 95 %)", inferred["prior"].get, _interval),
         Column("posterior median (5 to 95 %)", inferred["posterior"].get, _interval),
     )
@@ -150,6 +143,6 @@ def _draw_inferred(path: Path, name: str, problem: Row, arrays: xr.Dataset) -> N
             edges = np.geomspace(draws.min(), draws.max(), 30)
             axes.hist(draws, bins=edges.tolist(), density=True, color=BLUE, alpha=0.8)
             axes.axvline(inferred["posterior"][each][1], color=ORANGE, linewidth=1)
-            axes.set(xlabel=_HYPERPARAMETERS[each], yticks=[])
+            axes.set(xlabel=each.replace("_", " "), yticks=[])
             quantiles = [float(f"{q:.2g}") for q in inferred["posterior"][each]]
             ticks_at(axes, quantiles, rotation=45)

@@ -122,11 +122,7 @@ def candidates_of(config: ModelChoiceConfig, problem: str) -> list[Candidate]:
         )
 
     values = {"alpha": config.alphas, "variance": config.variances, "width": config.widths}
-    swept = [
-        Candidate(sweep, value, network(**{sweep: value}))
-        for sweep in SWEEPS
-        for value in values[sweep]
-    ]
+    swept = [Candidate(s, value, network(**{s: value})) for s in SWEEPS for value in values[s]]
     return [*swept, Candidate(HIERARCHICAL, None, _hierarchical(config, data, network()))]
 
 
@@ -223,22 +219,17 @@ def finish(config: ModelChoiceConfig, done: Mapping[str, Done]) -> Result:
     numbers: Results = {"problems": {}, "base": _base(config)}
     arrays = {}
     for problem in config.problems:
-        candidates = candidates_of(config, problem)
+        *swept, (_, _, hyper) = candidates_of(config, problem)
+        sweeps: dict[str, list[Any]] = {sweep: [] for sweep in SWEEPS}
+        for candidate in swept:
+            key = _key(candidate, config)
+            row = {"value": candidate.value, "cell": key, **done[f"{problem}-{key}"].numbers}
+            sweeps[candidate.sweep].append(row)
         inferred = done[f"{problem}-{HIERARCHICAL}"]
-        numbers["problems"][problem] = {
-            "sweeps": {
-                sweep: [
-                    {"value": c.value, "cell": key} | done[f"{problem}-{key}"].numbers
-                    for c, key in ((c, _key(c, config)) for c in candidates if c.sweep == sweep)
-                ]
-                for sweep in SWEEPS
-            },
-            HIERARCHICAL: inferred.numbers
-            | {
-                "posterior": _quantiles(inferred.kept),
-                "prior": _quantiles(_prior_draws(candidates[-1].prior)),
-            },
-        }
+        assert isinstance(hyper, tc.Hyper)
+        drawn = jax.vmap(hyper.hyperparameters)(hyper.sample(jax.random.key(0), (4_000,)))
+        found = {"posterior": _quantiles(inferred.kept), "prior": _quantiles(drawn)}
+        numbers["problems"][problem] = {"sweeps": sweeps, HIERARCHICAL: inferred.numbers | found}
         arrays |= {f"{problem} {n}": (("draw",), draws) for n, draws in inferred.kept.items()}
     return Result(dict(numbers), None, xr.Dataset(arrays))
 
@@ -246,8 +237,3 @@ def finish(config: ModelChoiceConfig, done: Mapping[str, Done]) -> Result:
 def _quantiles(draws: Mapping[str, Any]) -> dict[str, list[float]]:
     """5, 50 and 95 % of every hyperparameter."""
     return {n: np.quantile(np.asarray(d), _PROBABILITIES).tolist() for n, d in draws.items()}
-
-
-def _prior_draws(prior: tc.Prior) -> Mapping[str, Array]:
-    assert isinstance(prior, tc.Hyper)
-    return jax.vmap(prior.hyperparameters)(prior.sample(jax.random.key(0), (4_000,)))

@@ -46,6 +46,8 @@ warnings = warnings_of_cells(lambda c: f"{c['prior']}-{c['kernel']}-{c['data_set
 def sections(stored: Stored) -> list[Section]:
     """Driving, probabilities, the true value, and the chains."""
     results = stored.results
+    surfaces = {"value": drawing.draw_surfaces, "truth": drawing.draw_truth}
+    draws = {"differences": drawing.draw_prior_differences, "log_likelihood": drawing.draw_traces}
     error = Column("error of the table of the mean", "interpolation_error", ".0e")
     return [
         Section(
@@ -61,18 +63,12 @@ def sections(stored: Stored) -> list[Section]:
         Section(
             "Is it the true value function?",
             [table(results["rows"], _TRUTH)],
-            [
-                *figures(stored, value=drawing.draw_surfaces, truth=drawing.draw_truth),
-                *figures(stored, policy=drawing.draw_policies),
-            ],
+            figures(stored, **surfaces, policy=drawing.draw_policies),
         ),
         Section(
             "The chains",
             [chain_table(results["cells"], *_DATA_SET, more=[error])],
-            [
-                *figures(stored, differences=drawing.draw_prior_differences),
-                *figures(stored, log_likelihood=drawing.draw_traces),
-            ],
+            figures(stored, **draws),
         ),
     ]
 

@@ -64,9 +64,7 @@ def _draw_surfaces(path: Path, values: xr.DataArray, titles: list[str]) -> None:
     with figure(path, 10.5, 3.6) as canvas:
         for column, title in enumerate(titles):
             axes: Any = canvas.add_subplot(1, len(titles), column + 1, projection="3d")
-            axes.plot_surface(
-                x1, x2, values.values[column], cmap="viridis", linewidth=0, antialiased=True
-            )
+            axes.plot_surface(x1, x2, values.values[column], cmap="viridis", linewidth=0)
             axes.set(title=title, xlabel="x1", ylabel="x2")
             axes.set_zlabel("v", labelpad=-2)
             axes.set_box_aspect(None, zoom=0.85)

@@ -93,15 +93,13 @@ def _draw_refinement(path: Path, stored: Stored) -> None:
     much a log-likelihood changes (zeros observed at 16 points with noise 1). Dashed: the exponent
     of the theory.
     """
-    refinement, sizes = stored.results["refinement"], _sizes(stored)
+    refinement, sizes = stored.results["refinement"], stored.arrays["refinement_size"].values
     with figure(path, 9.4, 3.6) as canvas:
-        for axes, values, slope, label in zip(
-            canvas.subplots(1, 2),
-            ("errors", "log_likelihood_changes"),
-            ("slope", "log_likelihood_slope"),
-            ("E sup |v_fine - v|", "median |l(v_fine) - l(v)|"),
-            strict=True,
-        ):
+        shown = (
+            ("errors", "slope", "E sup |v_fine - v|"),
+            ("log_likelihood_changes", "log_likelihood_slope", "median |l(v_fine) - l(v)|"),
+        )
+        for axes, (values, slope, label) in zip(canvas.subplots(1, 2), shown, strict=True):
             for (name, row), colour in zip(refinement.items(), (BLUE, GREEN, ORANGE), strict=True):
                 errors = np.array(row[values])
                 axes.plot(sizes, errors, "o-", color=colour, label=f"{name}: {row[slope]:.2f}")
@@ -116,7 +114,7 @@ def _draw_tails(path: Path, stored: Stored) -> None:
     """The share of the prior's variance that a network of three hidden layers leaves out at a given
     width, from the Hurwitz zeta function.
     """
-    shares, sizes = stored.results["tail_share"], _sizes(stored)
+    shares, sizes = stored.results["tail_share"], stored.arrays["refinement_size"].values
     with figure(path, 6.4, 3.2) as canvas:
         axes = canvas.subplots()
         for (alpha, share), colour in zip(shares.items(), (ORANGE, BLUE, GREEN, GREY), strict=True):
@@ -140,10 +138,6 @@ def _draw_sums(path: Path, stored: Stored) -> None:
         left.legend()
         right.plot(swap["widths"], swap["sum"], "o-", color=BLUE)
         _log_log(right, "width", "Feldman-Hajek sum of a swap")
-
-
-def _sizes(stored: Stored) -> np.ndarray:
-    return stored.arrays["refinement_size"].values
 
 
 def _log_log(axes: Axes, xlabel: str, ylabel: str) -> None:

@@ -13,6 +13,7 @@ from jaxtyping import Array
 import traceclass as tc
 from traceclass.control import mountain_car as car
 from traceclass.errors import UserValueError
+from traceclass.experiments.car import choices, prior_of
 from traceclass.experiments.experiment import Result
 from traceclass.experiments.theory.settings import TheoryConfig
 
@@ -46,12 +47,7 @@ def check(config: TheoryConfig) -> None:
 def _likelihood(config: TheoryConfig) -> tc.ActionChoice:
     """The likelihood of Theorem 3: mountain-car choices of saturated values."""
     seen = car.demonstrate(jax.random.key(config.seed))
-    return tc.ActionChoice(
-        car.successors(seen.states),
-        seen.actions,
-        noise=config.noise,
-        saturation=config.saturation,
-    )
+    return choices(seen, noise=config.noise, saturation=config.saturation)
 
 
 def finish(config: TheoryConfig, _: object) -> Result:
@@ -72,42 +68,26 @@ def finish(config: TheoryConfig, _: object) -> Result:
         ]
         for make in (_trace_class, _iid)
     }
-    refinement = _refinement(config, key)
     swaps = [tc.theory.swap_sum(_trace_class(config, n), layer=2, node=1) for n in config.widths]
-    shares = {
-        alpha: [tc.theory.tail_share(alpha, n) for n in config.refinement_sizes]
-        for alpha in TAIL_ALPHAS
-    }
+    sizes = config.refinement_sizes
+    shares = {str(alpha): [tc.theory.tail_share(alpha, n) for n in sizes] for alpha in TAIL_ALPHAS}
     numbers = {
         "bounds": bounds,
         "cameron_martin": {"widths": gradient_widths, **norms},
         "swap": {"widths": list(config.widths), "sum": swaps},
-        "refinement": refinement,
-        "tail_share": {str(alpha): share for alpha, share in shares.items()},
+        "refinement": _refinement(config, key),
+        "tail_share": shares,
     }
-    arrays = xr.Dataset(coords={"refinement_size": list(config.refinement_sizes)})
-    return Result(numbers, None, arrays)
+    return Result(numbers, None, xr.Dataset(coords={"refinement_size": list(sizes)}))
 
 
-def _trace_class(config: TheoryConfig, width: int) -> tc.TraceClassNetwork:
-    return tc.TraceClassNetwork(
-        num_inputs=2,
-        widths=(width,) * 2,
-        alpha=config.alpha,
-        weight_variance=config.variance,
-        bias_variance=config.variance,
-        inputs=tc.scale_to_box(car.LOW, car.HIGH),
-    )
+def _trace_class(config: TheoryConfig, width: int) -> Any:
+    variances: Any = {f"{of}_variance": config.variance for of in ("weight", "bias")}
+    return prior_of("tcnn", widths=(width,) * 2, alpha=config.alpha, **variances)
 
 
-def _iid(config: TheoryConfig, width: int) -> tc.IidNetwork:
-    return tc.IidNetwork(
-        num_inputs=2,
-        widths=(width,) * 2,
-        weight_variance=config.iid_variance,
-        bias_variance=config.iid_variance,
-        inputs=tc.scale_to_box(car.LOW, car.HIGH),
-    )
+def _iid(config: TheoryConfig, width: int) -> tc.Prior:
+    return prior_of("bnn", widths=(width,) * 2, iid_variance=config.iid_variance)
 
 
 def _refinement(config: TheoryConfig, key: Array) -> dict[str, dict[str, Any]]:
