@@ -39,8 +39,8 @@ def draw_fields(path: Path, stored: Stored) -> None:
         grid[1, 0].scatter(*arrays["wells"].values.T, s=9, clip_on=False, **edge)
         for row, (prior, name) in zip(grid, names.items(), strict=False):
             for axes, column in zip(row[1:], _COLUMNS, strict=True):
-                field, own = arrays[f"{prior}_{column}"].values, None if column == "sd" else limit
-                draw_field(axes, field, own, column.replace("_", " "))
+                field, title = arrays[f"{prior}_{column}"].values, column.replace("_", " ")
+                draw_field(axes, field, None if column == "sd" else limit, title)
             row[1].set_ylabel(name)
         for axes in (*grid[2:, 0], *grid[len(names) :, 1:].ravel()):
             axes.set_axis_off()

@@ -157,9 +157,7 @@ def _accuracy_table(results: Results) -> Table:
         _per_cent("balanced %", "balanced"),
         Column("log-score", "log_score", _log_score),
         Column("largest R-hat", "rhat", _largest_rhat),
-        Column(
-            "converged", lambda row: f"{row['num_converged']} of {count}" if "rhat" in row else "-"
-        ),
+        Column("converged", "num_converged", lambda n: "-" if n is None else f"{n} of {count}"),
     )
     return table(_scored_rows(results), columns)
 

@@ -39,10 +39,11 @@ _CAPTION = (
 
 def sections(stored: Stored) -> list[Section]:
     """One section per curve."""
-    made, curves = [], grouped(_rows(stored.results), "curve")
-    for name, rows in curves.items():
-        title, label = _TITLES[name]
-        notes = [_NOTES[name]] if name in _NOTES else []
+    made, by_curve = [], grouped(_rows(stored.results), "curve")
+    for name, (title, label) in _TITLES.items():
+        rows, notes = by_curve.get(name, []), [_NOTES[name]] if name in _NOTES else []
+        if not any("prior" in row for row in rows):  # clones alone are no curve
+            continue
         if any(_is_marked(row) for row in rows):
             notes.append(_MARKED)
         drawn = Figure(f"{name}.png", _CAPTION, partial(_draw, rows=rows, label=label))

@@ -93,15 +93,13 @@ def _draw_curves(path: Path, stored: Stored) -> None:
 
 def _draw_gallery(path: Path, stored: Stored) -> None:
     """Functions of two inputs over alpha (rows) and variance (columns)."""
-    arrays = stored.arrays
+    x1, x2, fields = (stored.arrays[name] for name in ("x1", "x2", "gallery_2d"))
     settings = list(product(GALLERY_2D["alpha"], GALLERY_2D["variance"]))
     columns, rows = (len(GALLERY_2D[name]) for name in ("variance", "alpha"))
     look: Any = {"xlabel": "x1", "ylabel": "x2", "sharex": True, "sharey": True}
     with figure(path, 2.7 * columns, 2.3 * rows) as canvas:
         grid = grid_of(canvas, len(settings), columns, **look)
-        for axes, (alpha, v), values in zip(
-            grid, settings, arrays["gallery_2d"].values, strict=True
-        ):
-            mesh = axes.pcolormesh(arrays["x1"], arrays["x2"], values.T, rasterized=True)
+        for axes, (alpha, v), values in zip(grid, settings, fields.values, strict=True):
+            mesh = axes.pcolormesh(x1, x2, values.T, cmap="viridis", rasterized=True)
             canvas.colorbar(mesh, ax=axes)
             axes.set_title(f"alpha {alpha:g}, variance {v:g}")
