@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float, Key
 
 from traceclass.priors.base import Prior
 
@@ -63,6 +63,20 @@ def _folded(
         )[0]
 
     return jax.lax.map(of_chain, positions)
+
+
+def carried(
+    key: Key[Array, ""], positions: ArrayLike, prior: Prior, to: Prior
+) -> Float[Array, "draws to_z"]:
+    """Positions (draws, z) of `prior` as positions of a coarser or a finer prior `to`.
+
+    See `Prior.restrict` and `Prior.prolong`, which draws new coordinates, each time others.
+    """
+    positions = jnp.asarray(positions)
+    if to.num_coordinates < prior.num_coordinates:
+        return jax.vmap(lambda z: prior.restrict(z, to))(positions)
+    keys = jax.random.split(key, len(positions))
+    return jax.vmap(lambda key, z: prior.prolong(key, z, to))(keys, positions)
 
 
 def evenly_spaced(draws: np.ndarray, count: int) -> np.ndarray:

@@ -28,6 +28,7 @@ __all__ = [
     "mean_over",
     "means_over",
     "paired_difference",
+    "probability_scores",
     "standard_error",
 ]
 
@@ -108,6 +109,19 @@ def calibration_error(bins: Sequence[Bin]) -> float:
     """The mean distance between predicted probabilities and what was observed of them."""
     total = sum(b["count"] for b in bins)
     return sum(b["count"] * abs(b["predicted"] - b["observed"]) for b in bins) / total
+
+
+def probability_scores(
+    log_probabilities: Float[np.ndarray, "cases classes"], outcomes: Int[np.ndarray, " cases"]
+) -> dict[str, Any]:
+    """Log-score, accuracy, calibration and its error of one set of predicted probabilities."""
+    bins = calibration(log_probabilities, outcomes)
+    return {
+        "log_score": log_score(log_probabilities, outcomes),
+        "accuracy": accuracy(log_probabilities, outcomes),
+        "calibration_error": calibration_error(bins),
+        "calibration": bins,
+    }
 
 
 def coverage(

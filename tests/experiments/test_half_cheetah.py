@@ -19,6 +19,7 @@ from traceclass.experiments.half_cheetah_curves.settings import CheetahCurvesCon
 from traceclass.experiments.rendering import render, terminal_summary
 from traceclass.run_directory import contents
 from traceclass.run_directory.claim import claimed
+from traceclass.sampling.start import shrunken_draws
 from traceclass.scores import balanced_accuracy
 
 pytestmark = pytest.mark.xdist_group("half_cheetah")
@@ -90,7 +91,8 @@ def test_starts_are_no_worse_than_chance(data):
     """Prior draws are; c = 0 would be chance itself, and the smallest c is near it."""
     posterior = shared.posterior_of(shared.prior_of("tcnn-10"), data, noise=0.1)
     chance = -30 * np.log(8)
-    starts = cheetah_learned.starts_of(posterior, 0, 8)
+    key = jax.random.fold_in(jax.random.key(0), 0)
+    starts = shrunken_draws(posterior, key, 8)
     levels = jax.vmap(posterior.log_likelihood)(starts)
     draws = jax.vmap(posterior.log_likelihood)(posterior.prior.sample(jax.random.key(0), (8,)))
     assert float(levels.min()) > chance - 15

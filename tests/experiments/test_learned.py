@@ -11,14 +11,14 @@ import traceclass as tc
 from traceclass.control import mountain_car as car
 from traceclass.draws import mean_function
 from traceclass.experiments.car import choices, held_out, prior_of, true_value
-from traceclass.experiments.learned import Course, ask, learned_from, score
+from traceclass.experiments.learned import Course, ask, learned_from
 from traceclass.sampling.diagnostics import mean_and_error
-from traceclass.scores import binomial_error, mean_failures, mean_over
+from traceclass.scores import binomial_error, mean_failures, mean_over, probability_scores
 
 
 def test_scores_by_hand():
     probabilities = np.array([[0.9, 0.05, 0.05], [0.2, 0.2, 0.6], [0.5, 0.25, 0.25]])
-    figures = score(np.log(probabilities), np.array([0, 2, 1]))
+    figures = probability_scores(np.log(probabilities), np.array([0, 2, 1]))
     assert figures["log_score"] == pytest.approx(np.log([0.9, 0.6, 0.25]).mean())
     assert figures["accuracy"] == pytest.approx(2 / 3)
     # Bins of tenths: 0.05 twice (none taken), 0.2 four times (one taken), 0.5, 0.6, 0.9.
@@ -34,7 +34,7 @@ def test_scores_by_hand():
 
 def test_an_impossible_choice_that_was_made_scores_minus_infinity():
     with np.errstate(divide="ignore"):
-        assert score(np.log([[0.0, 1.0]]), np.array([0]))["log_score"] == -np.inf
+        assert probability_scores(np.log([[0.0, 1.0]]), np.array([0]))["log_score"] == -np.inf
 
 
 def test_honest_probabilities_are_calibrated_and_boastful_ones_are_not():
@@ -42,11 +42,11 @@ def test_honest_probabilities_are_calibrated_and_boastful_ones_are_not():
     rng = np.random.default_rng(0)
     probabilities = rng.dirichlet([1.0, 1.0, 1.0], 20_000)
     actions = (rng.random((20_000, 1)) > probabilities.cumsum(axis=1)[:, :2]).sum(axis=1)
-    honest = score(np.log(probabilities), actions)
+    honest = probability_scores(np.log(probabilities), actions)
     for b in honest["calibration"]:
         assert abs(b["predicted"] - b["observed"]) < 4 * np.sqrt(0.25 / b["count"])
     sharper = probabilities**4 / (probabilities**4).sum(axis=1, keepdims=True)
-    boastful = score(np.log(sharper), actions)
+    boastful = probability_scores(np.log(sharper), actions)
     assert boastful["calibration_error"] > 5 * honest["calibration_error"]
     assert boastful["log_score"] < honest["log_score"]
 

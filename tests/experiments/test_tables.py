@@ -11,11 +11,11 @@ import xarray as xr
 from typer.testing import CliRunner
 
 from traceclass.cli import app
+from traceclass.draws import carried
 from traceclass.experiments import EXPERIMENTS
 from traceclass.experiments.car import prior_of
 from traceclass.experiments.cells import Chains, run_experiment
 from traceclass.experiments.width_sweep.report import row_of
-from traceclass.experiments.width_sweep.run import _prolonged
 from traceclass.experiments.width_sweep.settings import PAPER
 from traceclass.scores import drift
 
@@ -82,9 +82,11 @@ def test_the_same_seed_gives_the_same_table_with_a_store_and_without(finished):
 def test_wider_chains_begin_at_narrower_ones():
     narrow, wide = (prior_of("tcnn", widths=(n,) * 3) for n in (4, 8))
     positions = narrow.sample(jax.random.key(0), (3,))
-    begun = _prolonged(0, narrow, positions, wide)
+    begun = carried(jax.random.key(0), positions, narrow, wide)
     for z, longer in zip(positions, begun, strict=True):
         np.testing.assert_array_equal(wide.restrict(longer, narrow), z)
+    back = carried(jax.random.key(1), begun, wide, narrow)
+    np.testing.assert_array_equal(back, positions)
     assert not np.array_equal(begun[0], begun[1])
 
 

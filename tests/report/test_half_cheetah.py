@@ -180,6 +180,11 @@ def stored(path: Path, numbers, trace, arrays) -> Path:
     return path
 
 
+def read(numbers, trace, arrays) -> contents.Stored:
+    """The same as it is read."""
+    return contents.Stored(Path("run"), {}, {}, numbers, trace, arrays)
+
+
 @pytest.fixture
 def no_pictures(monkeypatch):
     """No time for MuJoCo's camera, as where there is no OpenGL."""
@@ -254,8 +259,7 @@ def page_of(numbers, trace=None, arrays=None):
     """The sections of a page, nothing of which is drawn."""
     priors = tuple(numbers["priors"])
     arrays = made_arrays(priors, num_steps=8) if arrays is None else arrays
-    stored = contents.Stored(Path("run"), {}, {}, numbers, trace or made_trace(priors), arrays)
-    return half_cheetah.sections(stored)
+    return half_cheetah.sections(read(numbers, trace or made_trace(priors), arrays))
 
 
 def notes_of(numbers):
@@ -419,7 +423,7 @@ def test_one_prior_and_one_data_set_are_drawn_too(tmp_path, no_pictures):
 def test_mujoco_takes_pictures_or_says_nothing(tmp_path, capfd):
     arrays = made_arrays(("kl-2",), num_steps=8).isel(picture=slice(2))
     try:
-        pictures.draw_photographs(tmp_path / "mujoco.png", arrays)
+        pictures.draw_photographs(tmp_path / "mujoco.png", read({}, None, arrays))
     except LeftOut:
         pytest.skip("no OpenGL here")
     finally:
@@ -442,9 +446,8 @@ def test_without_mujoco_or_opengl_there_are_no_pictures_and_no_noise(
         monkeypatch.setattr("sys.executable", str(tmp_path / "absent"))
     stale = tmp_path / "mujoco.png"
     stale.write_bytes(b"of an earlier report")
-    figure = Figure(
-        "mujoco.png", "", partial(pictures.draw_photographs, arrays=made_arrays(num_steps=8))
-    )
+    stored = read({}, None, made_arrays(num_steps=8))
+    figure = Figure("mujoco.png", "", partial(pictures.draw_photographs, stored=stored))
     drawn, error = draw(figure, tmp_path)
     assert error is None
     assert "cannot draw on this machine" in drawn.missing

@@ -9,18 +9,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
+import traceclass as tc
 from traceclass.control import functionals
 from traceclass.control import mountain_car as car
 from traceclass.control.grid_value import GridValue, value_iteration
 from traceclass.experiments.experiment import PriorName, made_once
-from traceclass.kernels import hmc, pcn, pcnl
-from traceclass.likelihoods import ActionChoice
-from traceclass.priors import FourierSeries, IidNetwork, Prior, TraceClassNetwork, scale_to_box
 
 # In words, for tables and figures.
 PRIORS = {"tcnn": "trace-class network", "kl": "Fourier series", "bnn": "standard network"}
 SHORT = {"tcnn": "tcNN", "kl": "Fourier", "bnn": "BNN"}
-KERNELS = {"pcn": pcn, "pcnl": pcnl, "hmc": hmc}
+KERNELS = {"pcn": tc.pcn, "pcnl": tc.pcnl, "hmc": tc.hmc}
 # Five states on the expert's way: in the valley, on the first slope, where it turns back, and twice
 # rolling to the left. The expert pushes right at the first two and left at the others.
 TEST_STATES = ((-0.52, 0.0), (-0.46, 0.008), (-0.36, 0.005), (-0.42, -0.015), (-0.65, -0.025))
@@ -52,20 +50,20 @@ def prior_of(
     activation: str = "tanh",
     iid_variance: float | tuple[float, ...] = 1 / 3,
     max_frequency: int = 7,
-) -> Prior:
+) -> tc.Prior:
     """One of the paper's three priors, on the car's states scaled to a box.
 
     The standard network has one variance per layer for weights and biases; the Fourier series has
     the variances of eq:fourier_eigenvalues with alpha = 2. 7 frequencies are the paper's 224
     coefficients.
     """
-    inputs = scale_to_box(car.LOW, car.HIGH)
+    inputs = tc.scale_to_box(car.LOW, car.HIGH)
     if name == "kl":
-        return FourierSeries(num_inputs=2, max_frequency=max_frequency, alpha=2.0, inputs=inputs)
+        return tc.FourierSeries(num_inputs=2, max_frequency=max_frequency, alpha=2.0, inputs=inputs)
     network: Any = {"num_inputs": 2, "widths": widths, "activation": activation, "inputs": inputs}
     if name == "bnn":
-        return IidNetwork(**network, weight_variance=iid_variance, bias_variance=iid_variance)
-    return TraceClassNetwork(
+        return tc.IidNetwork(**network, weight_variance=iid_variance, bias_variance=iid_variance)
+    return tc.TraceClassNetwork(
         **network, alpha=alpha, weight_variance=weight_variance, bias_variance=bias_variance
     )
 
@@ -76,13 +74,13 @@ def demonstrations(seed: int, count: int) -> car.Demonstrations:
     return car.demonstrate(keys_of(seed).data, num_demonstrations=count)
 
 
-def choices(seen: car.Demonstrations, *, noise: float) -> ActionChoice:
-    """The likelihood of the paper's section on control."""
-    return ActionChoice(car.successors(seen.states), seen.actions, noise=noise)
+def choices(seen: car.Demonstrations, **settings: Any) -> tc.ActionChoice:
+    """The likelihood of the paper's section on control; `settings` has at least the noise."""
+    return tc.ActionChoice(car.successors(seen.states), seen.actions, **settings)
 
 
 @made_once
-def likelihood_of(config: Any) -> ActionChoice:
+def likelihood_of(config: Any) -> tc.ActionChoice:
     """The choices that an experiment with one data set learns from."""
     return choices(demonstrations(config.seed, config.num_demonstrations), noise=config.noise)
 
@@ -98,7 +96,7 @@ def true_value(num_nodes: int) -> GridValue:
     return value_iteration(car.successors, car.reached_goal, car.LOW, car.HIGH, num_nodes=num_nodes)
 
 
-def value_differences(prior: Prior) -> Callable[[Array], Array]:
+def value_differences(prior: tc.Prior) -> Callable[[Array], Array]:
     """z -> v_a - v_expert (states, actions) at the test states' successors (eq. normalise_v)."""
     states = jnp.array(TEST_STATES)
     values_of = prior.at(car.successors(states).reshape(-1, 2))
@@ -106,13 +104,13 @@ def value_differences(prior: Prior) -> Callable[[Array], Array]:
 
 
 def action_log_probabilities(
-    prior: Prior, states: Array, *, noise: float
+    prior: tc.Prior, states: Array, *, noise: float
 ) -> Callable[[Array], Array]:
     """z -> the log-probability of each action in each state, (states, actions)."""
     values_of = prior.at(car.successors(states).reshape(-1, 2))
     return functionals.ActionLogProbabilities(values_of, car.NUM_ACTIONS, noise)
 
 
-def rank_correlation(prior: Prior, states: Array, reference: Array) -> Callable[[Array], Array]:
+def rank_correlation(prior: tc.Prior, states: Array, reference: Array) -> Callable[[Array], Array]:
     """z -> Spearman's correlation of v with a reference over states."""
     return functionals.RankCorrelation(prior.at(states), functionals.standardised_ranks(reference))

@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import xarray as xr
 
@@ -24,6 +24,8 @@ from traceclass.scores import standard_error
 
 # The runs of table cells that were sampled before, by name.
 Earlier = Callable[[str], Run]
+# What is done with the numbers so far, after each table cell.
+Keep = Callable[[Mapping[str, Any]], None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -90,21 +92,6 @@ def make_cell(experiment: str, settings: Mapping[str, Any], name: str, store: Pa
     return found.program.cell(config, name, lambda before: open_run(store / before))
 
 
-class Diagnostics(TypedDict):
-    """How the chains of a table cell went; the worst over everything recorded."""
-
-    acceptance_rate: float
-    acceptance_error: float | None
-    tuning: dict[str, float]
-    rhat: float
-    ess: float
-    is_converged: bool
-    draws: int
-    steps: int
-    ess_per_second: float
-    seconds: float
-
-
 class Measured(NamedTuple):
     """The numbers of a table cell, as `results.json` has them, and what else `finish` needs."""
 
@@ -122,10 +109,7 @@ class Done(NamedTuple):
 
 
 def run_experiment(
-    experiment: Experiment,
-    config: Config,
-    chains: Chains,
-    keep: Callable[[Mapping[str, Any]], None] = lambda _: None,
+    experiment: Experiment, config: Config, chains: Chains, keep: Keep = lambda _: None
 ) -> Result:
     """Run all table cells, then the rest. `keep` is given the numbers so far after each cell."""
     began = time.perf_counter()
@@ -137,10 +121,7 @@ def run_experiment(
 
 
 def run_cells(
-    experiment: Experiment,
-    config: Config,
-    chains: Chains,
-    keep: Callable[[Mapping[str, Any]], None] = lambda _: None,
+    experiment: Experiment, config: Config, chains: Chains, keep: Keep = lambda _: None
 ) -> dict[str, Done]:
     """Sample and measure every table cell, in order."""
     done: dict[str, Done] = {}
@@ -155,8 +136,8 @@ def run_cells(
     return done
 
 
-def diagnostics(run: Run, limit: RhatLimit = STRICT) -> Diagnostics:
-    """The diagnostics of a run, those of the log-likelihood included."""
+def diagnostics(run: Run, limit: RhatLimit = STRICT) -> dict[str, Any]:
+    """How the chains of a run went: the worst of all that is recorded and of the log-likelihood."""
     worst = [worst_of(values) for values in run.draws.values()]
     ess, rhat = min(e for e, _ in worst), max(r for _, r in worst)
     return {
@@ -175,8 +156,8 @@ def diagnostics(run: Run, limit: RhatLimit = STRICT) -> Diagnostics:
 
 def agreed(config: Any, *names: str, limit: RhatLimit = STRICT, most: int | None = None) -> Until:
     """Go on until the chains agree about what is named and about the log-likelihood."""
-    of = (*names, "log_likelihood")
-    return Until(rhat=limit.wanted, of=of, max_samples=most or config.most_samples)
+    of, enough = (*names, "log_likelihood"), max(config.num_samples, config.max_samples)
+    return Until(rhat=limit.wanted, of=of, max_samples=most or enough)
 
 
 def traces(runs: Mapping[str, Run], *groups: str) -> xr.DataTree:

@@ -8,14 +8,11 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from traceclass import control, scores
+import traceclass as tc
 from traceclass.control import half_cheetah as cheetah
 from traceclass.control.policies import Policy
 from traceclass.experiments.experiment import made_once
 from traceclass.experiments.half_cheetah.settings import CheetahConfig
-from traceclass.likelihoods import ActionChoice
-from traceclass.posterior import Posterior
-from traceclass.priors import FourierSeries, IidNetwork, Prior, TraceClassNetwork, scale_to_box
 
 KINDS = {"tcnn": "trace-class network", "bnn": "standard network", "kl": "Fourier series"}
 # The authors' box is widened by this share of its sides: what other actions than the expert's
@@ -23,7 +20,7 @@ KINDS = {"tcnn": "trace-class network", "bnn": "standard network", "kl": "Fourie
 _MARGIN = 0.1
 # Streams of one data set's seed.
 _DATA, _TESTS, _STARTS, _EXTRA = range(4)
-CLONES = (*control.CLONES, "forest")
+CLONES = (*tc.control.CLONES, "forest")
 
 
 class DataSet(NamedTuple):
@@ -47,16 +44,23 @@ class DataSet(NamedTuple):
 
         They do not depend on the action, as the rest of a world that the cheetah cannot move.
         """
-        generator = np.random.default_rng([self.seed, _EXTRA])
-        return self._replace(
-            successors=_widened(generator, self.successors, dim),
-            test_successors=_widened(generator, self.test_successors, dim),
-        )
+        generator, widened = stream(self.seed, _EXTRA), []
+        for successors in (self.successors, self.test_successors):
+            states, actions, known = successors.shape
+            extra = generator.standard_normal((states, 1, dim - known)).repeat(actions, axis=1)
+            widened.append(np.concatenate([successors, extra], axis=-1))
+        return self._replace(successors=widened[0], test_successors=widened[1])
 
     @property
     def commonest(self) -> int:
         """The action most often demonstrated."""
         return int(np.bincount(self.demonstrations.actions).argmax())
+
+    @property
+    def shares(self) -> list[float]:
+        """How often each action is the expert's on the test set."""
+        actions = self.tests.actions
+        return (np.bincount(actions, minlength=self.successors.shape[1]) / len(actions)).tolist()
 
 
 @made_once
@@ -64,17 +68,12 @@ def data_set(seed: int, config: CheetahConfig, num_demonstrations: int | None = 
     """The data set of one seed, with `num_demonstrations` if they are not the configured number."""
     names = ("episode_length", "keep_every", "states_from", "exploration")
     scheme: dict[str, Any] = {name: getattr(config, name) for name in names}
-    count = config.num_demonstrations if num_demonstrations is None else num_demonstrations
+    count = num_demonstrations or config.num_demonstrations
     actions = cheetah.expert().actions
     seen = cheetah.demonstrate(stream(seed, _DATA), num_demonstrations=count, **scheme)
     tests = cheetah.demonstrate(stream(seed, _TESTS), num_demonstrations=config.num_tests, **scheme)
-    return DataSet(
-        seed,
-        seen,
-        cheetah.successors(seen.states, actions),
-        tests,
-        cheetah.successors(tests.states, actions),
-    )
+    after, test_after = (cheetah.successors(part.states, actions) for part in (seen, tests))
+    return DataSet(seed, seen, after, tests, test_after)
 
 
 def stream(seed: int, number: int) -> np.random.Generator:
@@ -82,26 +81,22 @@ def stream(seed: int, number: int) -> np.random.Generator:
     return np.random.default_rng([seed, number])
 
 
-def prior_of(name: str, *, dim: int = cheetah.DIM) -> Prior:
+def prior_of(name: str, *, dim: int = cheetah.DIM) -> tc.Prior:
     """One of the paper's priors by kind and size, on states scaled to a box.
 
     Irrelevant inputs beyond the first 17 have the box [-3, 3], three standard deviations.
     """
     kind, _, size = name.partition("-")
-    inputs = scale_to_box(*_box(dim))
+    low, high = np.array(cheetah.LOW), np.array(cheetah.HIGH)
+    margin, extra = _MARGIN * (high - low), np.full(dim - cheetah.DIM, 3.0)
+    box = np.append(low - margin, -extra), np.append(high + margin, extra)
+    inputs = tc.scale_to_box(*(side.tolist() for side in box))
     if kind == "kl":
-        return FourierSeries(num_inputs=dim, max_frequency=int(size), alpha=2.0, inputs=inputs)
+        return tc.FourierSeries(num_inputs=dim, max_frequency=int(size), alpha=2.0, inputs=inputs)
     network: Any = {"num_inputs": dim, "widths": (int(size),) * 3, "inputs": inputs}
     if kind == "bnn":
-        return IidNetwork(**network, weight_variance=1 / 3, bias_variance=1 / 3)
-    return TraceClassNetwork(**network, alpha=1.5, weight_variance=2.0, bias_variance=2.0)
-
-
-def _box(dim: int) -> tuple[list[float], list[float]]:
-    """The authors' box, widened, and that of the irrelevant inputs."""
-    low, high = np.array(cheetah.LOW), np.array(cheetah.HIGH)
-    margin, extra = _MARGIN * (high - low), [3.0] * (dim - cheetah.DIM)
-    return [*(low - margin).tolist(), *(-x for x in extra)], [*(high + margin).tolist(), *extra]
+        return tc.IidNetwork(**network, weight_variance=1 / 3, bias_variance=1 / 3)
+    return tc.TraceClassNetwork(**network, alpha=1.5, weight_variance=2.0, bias_variance=2.0)
 
 
 def in_words(name: str) -> str:
@@ -110,10 +105,10 @@ def in_words(name: str) -> str:
     return f"{KINDS[kind]} {f'k = {size}' if kind == 'kl' else f'3 x {size}'}"
 
 
-def posterior_of(prior: Prior, data: DataSet, *, noise: float) -> Posterior:
+def posterior_of(prior: tc.Prior, data: DataSet, *, noise: float) -> tc.Posterior:
     """The posterior given the demonstrated choices."""
     seen = jnp.asarray(data.successors)
-    return Posterior(prior, ActionChoice(seen, data.demonstrations.actions, noise=noise))
+    return tc.Posterior(prior, tc.ActionChoice(seen, data.demonstrations.actions, noise=noise))
 
 
 def ride(policy: Policy, seed: int, config: CheetahConfig) -> cheetah.Runs:
@@ -133,32 +128,24 @@ def distances(runs: cheetah.Runs) -> dict[str, float]:
     return {"distance": float(runs.distance[-1].mean()), "falls": float(runs.fell.mean())}
 
 
-def clone_of(method: str, data: DataSet) -> Any:
-    """A classifier of the demonstrated states, which is a policy too."""
-    seen = data.demonstrations
-    count = data.successors.shape[1]
-    if method == "forest":
-        return control.forest(seen.states, seen.actions, num_actions=count, seed=data.seed)
-    return control.clone(
-        jnp.asarray(seen.states),
-        seen.actions,
-        cheetah.LOW,
-        cheetah.HIGH,
-        num_actions=count,
-        method=method,  # pyright: ignore[reportArgumentType]
-        seed=data.seed,
-    )
-
-
 def cloned(method: str, data: DataSet, config: CheetahConfig) -> tuple[dict, cheetah.Runs]:
-    """What a clone reaches on one data set: scores on the test set and distances; its episodes."""
-    clone, actions = clone_of(method, data), data.tests.actions
-    log_probabilities = np.asarray(clone.log_probabilities(jnp.asarray(data.tests.states)))
+    """What a classifier of the demonstrated states reaches, which is a policy too; its episodes.
+
+    The numbers are its scores on the test set and its distances.
+    """
+    (states, taken, _), tests = data.demonstrations, data.tests
+    settings: Any = {"num_actions": data.successors.shape[1], "seed": data.seed}
+    if method == "forest":
+        clone: Any = tc.control.forest(states, taken, **settings)
+    else:
+        settings |= {"method": method}
+        clone = tc.control.clone(jnp.asarray(states), taken, cheetah.LOW, cheetah.HIGH, **settings)
+    log_probabilities = np.asarray(clone.log_probabilities(jnp.asarray(tests.states)))
     runs = ride(clone, data.seed, config)
     numbers = {
-        "mean": scores.accuracy(log_probabilities, actions),
-        "balanced": scores.balanced_accuracy(log_probabilities.argmax(axis=1), actions),
-        "log_score": scores.log_score(log_probabilities, actions),
+        "mean": tc.scores.accuracy(log_probabilities, tests.actions),
+        "balanced": tc.scores.balanced_accuracy(log_probabilities.argmax(axis=1), tests.actions),
+        "log_score": tc.scores.log_score(log_probabilities, tests.actions),
     }
     return numbers | distances(runs), runs
 
@@ -168,11 +155,5 @@ def row_over(cells: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[s
     return {
         "num_coordinates": cells[0]["num_coordinates"],
         "num_converged": sum(cell["is_converged"] for cell in cells),
-        **scores.means_over(cells, names),
+        **tc.scores.means_over(cells, names),
     }
-
-
-def _widened(generator: np.random.Generator, successors: np.ndarray, dim: int) -> np.ndarray:
-    states, actions, known = successors.shape
-    extra = generator.standard_normal((states, 1, dim - known))
-    return np.concatenate([successors, np.repeat(extra, actions, axis=1)], axis=-1)

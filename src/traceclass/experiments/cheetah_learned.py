@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from traceclass import control
+import traceclass as tc
 from traceclass.control import half_cheetah as cheetah
 from traceclass.control.choice_scores import choice_scores, values_of_successors
 from traceclass.control.functionals import ValueDifferences
@@ -18,16 +18,11 @@ from traceclass.draws import evenly_spaced
 from traceclass.experiments.cells import Cell, agreed, diagnostics
 from traceclass.experiments.cheetah import DataSet, posterior_of, prior_of
 from traceclass.experiments.half_cheetah.settings import WATCHED, CheetahConfig
-from traceclass.kernels import hmc
-from traceclass.posterior import Posterior
-from traceclass.priors import FourierSeries, Prior, Reduced
-from traceclass.sampling import Run
 from traceclass.sampling.diagnostics import USUAL
+from traceclass.sampling.start import shrunken_draws
 
-# Shrinkage of prior draws among which each chain's start is found.
-_SHRINKAGE = tuple(2.0**-k for k in range(8))
 # Keys of a data set's chains beyond those of their steps.
-_STREAMS = ("starts", "lift")
+_STARTS, _LIFT = range(2)
 # With more coordinates than this a draw is so expensive that fewer are asked for.
 _WIDE = 5_000
 
@@ -35,15 +30,15 @@ _WIDE = 5_000
 class Coarse(NamedTuple):
     """A run on a narrower network, or on fewer of the demonstrations, that a cell begins from."""
 
-    run: Run
-    prior: Prior
+    run: tc.Run
+    prior: tc.Prior
     num_demonstrations: int
 
 
 class Learned(NamedTuple):
     """A sampled posterior: its prior, some positions (draws, z), and numbers."""
 
-    prior: Prior
+    prior: tc.Prior
     positions: Array
     numbers: dict[str, Any]
 
@@ -68,15 +63,16 @@ def cell_of(
     watched = _points(data.test_successors[:WATCHED])
     # A series in the coordinates that demonstrations and watched states see: exact at both.
     seen = np.concatenate([_points(data.successors), watched])
-    sampled = Reduced(prior, seen) if isinstance(prior, FourierSeries) else prior
+    sampled = tc.Reduced(prior, seen) if isinstance(prior, tc.FourierSeries) else prior
     posterior = posterior_of(sampled, data, noise=config.noise)
     is_wide = sampled.num_coordinates > _WIDE
     num_chains = config.num_wide_chains if is_wide else config.num_chains
     num_samples = config.num_wide_samples if is_wide else config.num_samples
     most = config.max_wide_samples if is_wide else config.max_samples
     begin: dict[str, Any] = {"num_warmup": config.num_warmup}
+    key = jax.random.fold_in(jax.random.key(data.seed), _STARTS)
     if coarse is None:
-        begin["initial_positions"] = starts_of(posterior, data.seed, num_chains)
+        begin["initial_positions"] = shrunken_draws(posterior, key, num_chains)
     else:
         begin = _refined(prior, coarse, data, num_chains, config.num_refined_warmup)
     expert = jnp.asarray(data.tests.actions[:WATCHED])[:, None]
@@ -85,7 +81,7 @@ def cell_of(
         name=name,
         labels=labels | {"num_demonstrations": len(data.successors), "num_kicks": num_kicks},
         posterior=posterior,
-        kernel=hmc.using(num_kicks=num_kicks),
+        kernel=tc.hmc.using(num_kicks=num_kicks),
         record={"value_difference": ValueDifferences(sampled.at(watched), expert)},
         sampling=begin | counts | {"seed": data.seed},
         until=agreed(config, "value_difference", limit=USUAL, most=max(num_samples, most)),
@@ -93,14 +89,15 @@ def cell_of(
 
 
 def learned_from(
-    run: Run, cell: Cell, prior_name: str, data: DataSet, config: CheetahConfig
+    run: tc.Run, cell: Cell, prior_name: str, data: DataSet, config: CheetahConfig
 ) -> Learned:
     """Some of the draws as functions on all inputs, and how often they choose as the expert did."""
     assert run.positions is not None
     kept = evenly_spaced(run.positions, config.num_kept)
     positions = jnp.asarray(kept.reshape(-1, kept.shape[-1]))
-    if isinstance(cell.posterior.prior, Reduced):
-        positions = cell.posterior.prior.lift(_key(data.seed, "lift"), positions)
+    if isinstance(cell.posterior.prior, tc.Reduced):
+        key = jax.random.fold_in(jax.random.key(data.seed), _LIFT)
+        positions = cell.posterior.prior.lift(key, positions)
     prior = prior_of(prior_name, dim=data.successors.shape[-1])
     values = values_of_successors(prior, positions, data.test_successors)
     numbers = {
@@ -122,50 +119,22 @@ def _points(successors: np.ndarray) -> np.ndarray:
     return successors.reshape(-1, successors.shape[-1])
 
 
-def _key(seed: int, use: str) -> Array:
-    """A key of a data set for one use."""
-    return jax.random.fold_in(jax.random.key(seed), _STREAMS.index(use))
-
-
-def starts_of(posterior: Posterior, seed: int, num_chains: int) -> Array:
-    r"""A start for each chain: the best point on the way from zero to a draw of the prior.
-
-        c z,   z ~ N(0, I),   c = argmax over 1, 1/2, 1/4, ... of l(c z)
-
-    The log-likelihood of prior draws themselves may be thousands below l(0), which is that of
-    chance, and chains from there take long to arrive; zero itself is a saddle.
-    """
-    keys = jax.random.split(_key(seed, "starts"), num_chains)
-    draws = jax.vmap(posterior.prior.sample)(keys)
-    shrunk = jnp.asarray(_SHRINKAGE)[:, None, None] * draws
-    flat = shrunk.reshape(-1, draws.shape[-1])
-    log_likelihoods = jax.jit(lambda z: jax.lax.map(posterior.log_likelihood, z))(flat)
-    best = jnp.argmax(log_likelihoods.reshape(len(_SHRINKAGE), num_chains), axis=0)
-    return shrunk[best, jnp.arange(num_chains)]
-
-
 def _refined(
-    prior: Prior, coarse: Coarse, data: DataSet, num_chains: int, num_warmup: int
+    prior: tc.Prior, coarse: Coarse, data: DataSet, num_chains: int, num_warmup: int
 ) -> dict[str, Any]:
-    """How a run begins at the ends of the chains of another."""
+    """How a run begins at the ends of the chains of another, with new coordinates at zero.
+
+    The function stays, and the first trajectory draws the new coordinates. Nodes drawn from the
+    prior may change it by many times the noise, to where a step found elsewhere is stuck.
+    """
     assert coarse.run.positions is not None
     more = len(data.successors) / coarse.num_demonstrations
     ends = jnp.asarray(coarse.run.positions[:num_chains, -1])
     return {
         "step_size": coarse.run.step_size / np.sqrt(more),
-        "initial_positions": jax.vmap(lambda z: _silent(coarse.prior, z, prior))(ends),
+        "initial_positions": jax.vmap(lambda z: coarse.prior.prolong(None, z, prior))(ends),
         "num_warmup": num_warmup,
     }
-
-
-def _silent(coarse: Prior, z: Array, finer: Prior) -> Array:
-    """The position of `finer` that keeps z, with zeros for its new coordinates.
-
-    The function stays, and the first trajectory draws the new coordinates. Nodes drawn from the
-    prior may change it by many times the noise, to where a step found elsewhere is stuck.
-    """
-    key = jax.random.key(0)  # for draws that cancel
-    return coarse.prolong(key, z, finer) - coarse.prolong(key, jnp.zeros_like(z), finer)
 
 
 def policies_of(learned: Learned, config: CheetahConfig) -> dict[str, Policy]:
@@ -174,7 +143,7 @@ def policies_of(learned: Learned, config: CheetahConfig) -> dict[str, Policy]:
     prior, positions = learned.prior, learned.positions
     each = np.arange(config.num_episodes) * len(positions) // config.num_episodes % len(positions)
     return {
-        "mean": control.argmax_policy(control.MeanValue(prior, positions), after),
-        "sample": control.thompson_policy(prior, positions[each], after),
-        "vote": control.majority_policy(prior, positions, after),
+        "mean": tc.control.argmax_policy(tc.control.MeanValue(prior, positions), after),
+        "sample": tc.control.thompson_policy(prior, positions[each], after),
+        "vote": tc.control.majority_policy(prior, positions, after),
     }

@@ -62,11 +62,6 @@ class Agreeing(Sampled):
 
     max_samples: pydantic.PositiveInt = 1_000
 
-    @property
-    def most_samples(self) -> int:
-        """The largest number of draws per chain."""
-        return max(self.num_samples, self.max_samples)
-
 
 class Repeated(Agreeing):
     """Settings of an experiment with several data sets, each with the next seed."""

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 from scipy.special import logsumexp
 
-from traceclass import control, scores
+import traceclass as tc
 from traceclass.control import mountain_car as car
 from traceclass.control.box_polynomial import BoxPolynomial, box_nodes, interpolant, largest_error
 from traceclass.control.functionals import ChoiceProbability
@@ -22,8 +22,6 @@ from traceclass.experiments import car as shared
 from traceclass.experiments.cells import diagnostics
 from traceclass.experiments.experiment import made_once
 from traceclass.experiments.mountain_car.settings import CarConfig
-from traceclass.priors import Prior
-from traceclass.sampling import Run
 from traceclass.sampling.diagnostics import mean_and_error
 
 # Nodes per side of the table of a posterior mean: its error is a thousandth of the noise, see
@@ -38,7 +36,7 @@ SCORES = ("log_score", "accuracy", "calibration_error")
 class Asked(NamedTuple):
     """What is asked of every posterior of one prior; made once, so that chains compile once."""
 
-    prior: Prior
+    prior: tc.Prior
     noise: float
     tests: car.Demonstrations
     record: dict[str, Callable[[Array], Array]]
@@ -49,7 +47,7 @@ class Asked(NamedTuple):
 class Learned(NamedTuple):
     """A sampled posterior: kept positions (chains, draws, z), means as functions, and numbers."""
 
-    prior: Prior
+    prior: tc.Prior
     kept: np.ndarray
     mean: BoxPolynomial
     chain_means: list[BoxPolynomial]
@@ -68,7 +66,7 @@ def yardsticks(config: CarConfig) -> tuple[car.Demonstrations, GridValue]:
     return tests, shared.true_value(config.reference_grid)
 
 
-def ask(prior: Prior, tests: car.Demonstrations, truth: GridValue, *, noise: float) -> Asked:
+def ask(prior: tc.Prior, tests: car.Demonstrations, truth: GridValue, *, noise: float) -> Asked:
     """Value differences, rank correlations with the true value, and probabilities of choices."""
     box = grid_points(car.LOW, car.HIGH, (_BOX_STATES, _BOX_STATES))
     taken = shared.choices(tests, noise=noise)
@@ -89,7 +87,7 @@ def ask(prior: Prior, tests: car.Demonstrations, truth: GridValue, *, noise: flo
     )
 
 
-def learned_from(run: Run, asked: Asked, *, num_kept: int) -> Learned:
+def learned_from(run: tc.Run, asked: Asked, *, num_kept: int) -> Learned:
     """The mean function over `num_kept` evenly spaced draws of a run, and its scores."""
     assert run.positions is not None
     kept = evenly_spaced(run.positions, num_kept)
@@ -110,10 +108,12 @@ def learned_from(run: Run, asked: Asked, *, num_kept: int) -> Learned:
     numbers = {
         **diagnostics(run),
         **{name: mean_and_error(run.draws[name]) for name in scalars},
-        **score(logsumexp(log_probabilities, axis=0) - np.log(len(kept)), actions),
+        **tc.scores.probability_scores(
+            logsumexp(log_probabilities, axis=0) - np.log(len(kept)), actions
+        ),
         # The spread of the chains' own scores; each is over fewer draws, so a little worse.
-        "log_score_error": scores.standard_error(
-            [scores.log_score(of_chain, actions) for of_chain in log_probabilities]
+        "log_score_error": tc.scores.standard_error(
+            [tc.scores.log_score(of_chain, actions) for of_chain in log_probabilities]
         ),
         "interpolation_error": error,
         "warnings": warnings,
@@ -129,19 +129,8 @@ def row_over(cells: Sequence[dict[str, Any]], *correlations: str) -> dict[str, A
     return {
         "num_converged": len(good),
         "rhat": max(cell["rhat"] for cell in cells),
-        **scores.means_over(good, SCORES),
-        **scores.means_over(correlated, correlations),
-    }
-
-
-def score(log_probabilities: np.ndarray, actions: np.ndarray) -> dict[str, Any]:
-    """Scores of predictive log-probabilities (states, actions) on held-out choices."""
-    calibration = scores.calibration(log_probabilities, actions)
-    return {
-        "log_score": scores.log_score(log_probabilities, actions),
-        "accuracy": scores.accuracy(log_probabilities, actions),
-        "calibration_error": scores.calibration_error(calibration),
-        "calibration": calibration,
+        **tc.scores.means_over(good, SCORES),
+        **tc.scores.means_over(correlated, correlations),
     }
 
 
@@ -159,14 +148,9 @@ class Course(NamedTuple):
 
     def drive(self, policy: Policy) -> dict[str, Any]:
         """Failures, steps of each episode (-1 for a failure) and their median."""
-        starts = car.initial_states(self.keys.starts, self.num_episodes)
-        rollouts = control.rollout(
-            policy,
-            car.step,
-            car.reached_goal,
-            self.keys.rollouts,
-            starts,
-            max_steps=self.max_steps,
+        starts, key = car.initial_states(self.keys.starts, self.num_episodes), self.keys.rollouts
+        rollouts = tc.control.rollout(
+            policy, car.step, car.reached_goal, key, starts, max_steps=self.max_steps
         )
         steps, reached = np.asarray(rollouts.num_steps), np.asarray(rollouts.reached)
         return {
@@ -182,19 +166,13 @@ def course_of(config: CarConfig, number: int) -> Course:
 
 
 def cloned(
-    method: control.Method,
-    demonstrations: car.Demonstrations,
-    tests: car.Demonstrations,
-    course: Course,
+    method: tc.control.Method, seen: car.Demonstrations, config: CarConfig, number: int
 ) -> dict[str, Any]:
-    """What a clone of the demonstrations reaches: episodes, and scores on held-out choices."""
-    clone = control.clone(
-        *demonstrations,
-        car.LOW,
-        car.HIGH,
-        num_actions=car.NUM_ACTIONS,
-        method=method,
-        seed=course.seed,
-    )
+    """What a clone of a data set's demonstrations reaches: episodes, scores on held-out choices."""
+    (tests, _), course = yardsticks(config), course_of(config, number)
+    settings: Any = {"num_actions": car.NUM_ACTIONS, "method": method, "seed": course.seed}
+    clone = tc.control.clone(*seen, car.LOW, car.HIGH, **settings)
     log_probabilities = np.asarray(clone.log_probabilities(jnp.asarray(tests.states)))
-    return course.drive(clone) | score(log_probabilities, np.asarray(tests.actions))
+    return course.drive(clone) | tc.scores.probability_scores(
+        log_probabilities, np.asarray(tests.actions)
+    )

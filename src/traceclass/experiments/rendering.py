@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from traceclass.experiments import EXPERIMENTS, Experiment
-from traceclass.report.page import Section, draw, html_page
+from traceclass.report.page import draw, html_page
 from traceclass.report.tables import Table
 from traceclass.run_directory.claim import DirectoryError
 from traceclass.run_directory.contents import RESULTS, Stored, read_run, require_keys
@@ -20,31 +21,29 @@ def render(path: Path) -> dict[str, Exception]:
         raise DirectoryError(f"{directory} is a link; figures are not written through it.")
     if directory.exists() and not directory.is_dir():
         raise DirectoryError(f"{directory} is not a directory; move it out of the way.")
-    failed: dict[str, Exception] = {}
-    sections = [
-        section._replace(figures=_drawn(section, directory, failed))
-        for section in experiment.report.sections(stored)
-    ]
-    page = html_page(stored, experiment.report.headline(stored.results), sections)
+    failed, sections = {}, []
+    for section in experiment.report.sections(stored):
+        drawn = {figure.name: draw(figure, directory) for figure in section.figures}
+        failed |= {name: error for name, (_, error) in drawn.items() if error is not None}
+        sections.append(section._replace(figures=[each for each, _ in drawn.values()]))
+    page = html_page(stored, _headline(experiment, stored.results), sections)
     write_file(path / "report.html", [page.encode()])
     return failed
-
-
-def _drawn(section: Section, directory: Path, failed: dict[str, Exception]) -> list:
-    shown = []
-    for figure in section.figures:
-        drawn, error = draw(figure, directory)
-        shown.append(drawn)
-        if error is not None:
-            failed[figure.name] = error
-    return shown
 
 
 def terminal_summary(path: Path) -> tuple[Table, str, list[str]]:
     """The main table of a stored run, a sentence on it, and the warnings of its chains."""
     stored, experiment = _read(path)
     report, results = experiment.report, stored.results
-    return report.main_table(results), report.headline(results), report.warnings(results)
+    return report.main_table(results), _headline(experiment, results), report.warnings(results)
+
+
+def _headline(experiment: Experiment, results: Any) -> str:
+    """The run in one sentence, and how long its chains took."""
+    said = [experiment.report.headline(results)]
+    if experiment.has_chains:
+        said.append(f"{results['seconds']['total']:.0f} s in all")
+    return "; ".join(filter(None, said))
 
 
 def _read(path: Path) -> tuple[Stored, Experiment]:

@@ -135,10 +135,14 @@ class Prior(Module):
         """Numbers held, at most, to compute one value of one function."""
 
     def prolong(
-        self, key: Key[Array, ""], z: Float[Array, " z"], finer: Prior
+        self, key: Key[Array, ""] | None, z: Float[Array, " z"], finer: Prior
     ) -> Float[Array, " finer_z"]:
-        """The position of `finer` that keeps z and draws its new coordinates from the prior."""
-        return finer.sample(key).at[self._places_in(finer)].set(z)
+        """The position of `finer` that keeps z and draws its new coordinates from the prior.
+
+        Without a key they are zero, so that the function stays as it is.
+        """
+        new = jnp.zeros(finer.num_coordinates) if key is None else finer.sample(key)
+        return new.at[self._places_in(finer)].set(z)
 
     def restrict(self, z: Float[Array, " z"], coarser: Prior) -> Float[Array, " coarser_z"]:
         """The coordinates of z that `coarser` has: undoes `coarser.prolong(key, ..., self)`."""

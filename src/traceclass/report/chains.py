@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from traceclass.report.tables import Column, Row, Table, number, pair, table
+from traceclass.report.tables import Column, Row, Table, pair, table
 
 KERNELS = {
     "pcn": "pCN",
@@ -19,7 +19,7 @@ KERNELS = {
 
 def rhat(value: float | None) -> str:
     """R-hat with three decimals; it is not defined for chains that never moved."""
-    return number(value, ".3f")
+    return "not defined" if value is None else f"{value:.3f}"
 
 
 RHAT = Column("R-hat", "rhat", rhat)
@@ -41,11 +41,6 @@ def no_warnings(_: Any) -> list[str]:
     return []
 
 
-def seconds_in_all(results: Row) -> str:
-    """How long the experiment took."""
-    return f"{results['seconds']['total']:.0f} s in all"
-
-
 def chain_table(cells: Iterable[Row], *named: Column, more: Sequence[Column] = ()) -> Table:
     """How the chains of each table cell went: `named` say which cell, `more` what else is known."""
     return table(cells, (*named, *CHAINS, *more))
@@ -54,6 +49,11 @@ def chain_table(cells: Iterable[Row], *named: Column, more: Sequence[Column] = (
 def chain_warnings(cells: Iterable[Row], name: Callable[[Row], str]) -> list[str]:
     """What the chains warned of, each with the name of its table cell."""
     return [f"{name(cell)}: {text}" for cell in cells for text in cell["warnings"]]
+
+
+def warnings_of_cells(name: Callable[[Row], str]) -> Callable[[Row], list[str]]:
+    """The `warnings` of an experiment: those of the chains of all its table cells."""
+    return lambda results: chain_warnings(results["cells"], name)
 
 
 def num_converged(cells: Sequence[Row]) -> str:

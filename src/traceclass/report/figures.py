@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from traceclass.report.tables import Row, grouped
 from traceclass.sampling.files import write_file
 
 # Okabe & Ito's palette: told apart by readers with any colour vision, and in grey.
@@ -45,7 +46,7 @@ _STYLE = {
 def line(axes: Axes, points: Sequence[tuple[float, float, float]], **look: Any) -> None:
     """A line through points (x, y, error), with error bars."""
     x, y, errors = zip(*points, strict=True) if points else ((), (), ())
-    axes.errorbar(x, y, yerr=errors, marker="o", markersize=3, linewidth=1, **look)
+    axes.errorbar(x, y, yerr=errors, **{"marker": "o", "markersize": 3, "linewidth": 1} | look)
 
 
 def curve(axes: Axes, points: list[tuple[float, Any]], row: str, label: str) -> None:
@@ -53,6 +54,27 @@ def curve(axes: Axes, points: list[tuple[float, Any]], row: str, label: str) -> 
     known = [(x, f) for x, f in points if f is not None and f["mean"] is not None]
     means = [(x, f["mean"], f["error"] or 0.0) for x, f in known]
     line(axes, means, color=ROW_COLOURS[row], label=label)
+
+
+def curves(
+    canvas: Figure,
+    panels: Mapping[str, str],
+    rows: Iterable[Row],
+    *,
+    x: str,
+    words: Row,
+    **look: Any,
+) -> dict[str, Axes]:
+    """Panels over one logarithmic axis, by the names of the numbers in them; `panels` titles them.
+
+    Rows of one `kind` are a line, with x under that name; `words` has the labels of the kinds.
+    """
+    made = dict(zip(panels, canvas.subplots(1, len(panels)), strict=True))
+    for key, axes in made.items():
+        for kind, own in grouped(rows, "kind").items():
+            curve(axes, [(row[x], row.get(key)) for row in own], kind, words[kind])
+        axes.set(xscale="log", title=panels[key], **look)
+    return made
 
 
 def boxes(

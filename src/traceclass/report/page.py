@@ -33,11 +33,15 @@ class Figure(NamedTuple):
 
 
 def figures(stored: Stored, **draws: Callable[..., None]) -> list[Figure]:
-    """Figures by the names of their files: functions (path, stored) with captions as docstrings."""
-    return [
-        Figure(f"{name}.png", " ".join((draw.__doc__ or "").split()), partial(draw, stored=stored))
-        for name, draw in draws.items()
-    ]
+    """Figures by the names of their files: functions (path, stored) with captions as docstrings.
+
+    A name in braces stands for that number of the results, as in `str.format`.
+    """
+    drawn = []
+    for name, draw in draws.items():
+        caption = " ".join((draw.__doc__ or "").format_map(stored.results).split())
+        drawn.append(Figure(f"{name}.png", caption, partial(draw, stored=stored)))
+    return drawn
 
 
 class Drawn(NamedTuple):

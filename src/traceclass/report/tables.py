@@ -57,6 +57,14 @@ def table(rows: Iterable[Row], columns: Sequence[Column]) -> Table:
     return Table([column.title for column in columns], lines)
 
 
+def grouped(rows: Iterable[Row], key: str) -> dict[str, list[Row]]:
+    """The rows that share what they have under `key`, in the order of their first."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row[key], []).append(row)
+    return groups
+
+
 def found(row: Row, path: str) -> Any:
     """The value at a path of names joined by dots; None if any of them is missing."""
     value: Any = row
@@ -88,11 +96,6 @@ def with_error(value: float | None, error: float | None, digits: str = ".1f") ->
         return "not finite"
     text = format(value, digits)
     return text if error is None or not math.isfinite(error) else f"{text} ± {error:{digits}}"
-
-
-def number(value: float | None, digits: str) -> str:
-    """A number, or words where it is not defined."""
-    return "not defined" if value is None else format(value, digits)
 
 
 def marked(text: str, row: Row) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -27,6 +29,31 @@ def add_draw(moments: Moments, value: Array) -> Moments:
     n = moments.num_draws + 1
     mean = moments.mean + (value - moments.mean) / n
     return Moments(n, mean, moments.m2 + (value - moments.mean) * (value - mean))
+
+
+def moments_of(
+    function: Callable[[Array], Array], positions: Float[Array, "draws z"]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of a function over positions, one of them in memory at a time."""
+    shape = jax.eval_shape(function, positions[0])
+    begin = no_moments(jnp.zeros(shape.shape, shape.dtype))
+
+    def add(moments: Moments, z: Array) -> tuple[Moments, None]:
+        return add_draw(moments, function(z)), None
+
+    found, _ = jax.jit(lambda z: jax.lax.scan(add, begin, z))(positions)
+    return pooled(jax.tree.map(lambda part: part[None], found))
+
+
+def error_of_mean(moments: Moments) -> float:
+    """The standard error of a mean field, from the spread of the chains' own means.
+
+    It is the root mean square over the entries of the field; not a number of one chain.
+    """
+    means = np.asarray(moments.mean, dtype=np.float64)
+    if len(means) < 2:
+        return float("nan")
+    return float(np.sqrt(np.mean(means.var(axis=0, ddof=1) / len(means))))
 
 
 def pooled(moments: Moments) -> tuple[np.ndarray, np.ndarray]:

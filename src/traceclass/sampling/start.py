@@ -19,6 +19,8 @@ from traceclass.sampling.functionals import Functional
 from traceclass.sampling.moments import no_moments
 
 MAX_START_TRIES = 100
+# Among these each start of `shrunken_draws` is found.
+SHRINKAGE = tuple(2.0**-k for k in range(8))
 
 
 @eqx.filter_jit
@@ -68,6 +70,25 @@ def start_at(
     """Chains at the given positions; see `_chain`."""
     chain_at = partial(_chain, program, posterior, tuning, key)
     return jax.vmap(chain_at)(jnp.arange(len(positions)), positions)
+
+
+def shrunken_draws(
+    posterior: Posterior, key: Key[Array, ""], num_chains: int
+) -> Float[Array, "chains z"]:
+    r"""A start for each chain: the best point on the way from zero to a draw of the prior.
+
+        c z,   z ~ N(0, I),   c = argmax over 1, 1/2, ..., 1/128 of l(c z)
+
+    To be given to `tc.sample` as `initial_positions`. The log-likelihood of prior draws themselves
+    may be thousands below l(0), and chains from there take long to arrive; zero itself is a saddle
+    where functions are symmetric, as networks are.
+    """
+    draws = jax.vmap(posterior.prior.sample)(jax.random.split(key, num_chains))
+    shrunk = jnp.asarray(SHRINKAGE)[:, None, None] * draws
+    flat = shrunk.reshape(-1, draws.shape[-1])
+    log_likelihoods = jax.jit(lambda z: jax.lax.map(posterior.log_likelihood, z))(flat)
+    best = jnp.argmax(log_likelihoods.reshape(len(SHRINKAGE), num_chains), axis=0)
+    return shrunk[best, jnp.arange(num_chains)]
 
 
 def _chain(

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from functools import partial
+from operator import itemgetter
 from pathlib import Path
-
-import xarray as xr
 
 from traceclass.experiments.approximation.run import Results
 from traceclass.experiments.groundwater.figures import draw_field
-from traceclass.report.chains import RHAT, chain_table, chain_warnings, seconds_in_all
+from traceclass.report.chains import RHAT, chain_table, warnings_of_cells
 from traceclass.report.figures import BLUE, figure, ticks_at
-from traceclass.report.page import Figure, Section, figures
-from traceclass.report.tables import Column, Row, Table, table
-from traceclass.run_directory.contents import Stored
+from traceclass.report.page import Section, Stored, figures
+from traceclass.report.tables import Column, Table, table
+
+warnings = warnings_of_cells(lambda cell: cell["cell"])
 
 
 def sections(stored: Stored) -> list[Section]:
     """Truth and posterior mean, and errors over observations and widths."""
-    results = stored.results
-    fields = Figure(
-        "fields.png",
-        "The true log-permeability, the posterior mean of the network that sees it at "
-        f"{_shown(results)['observations']} nodes with noise {results['noise']:g}, and their "
-        "difference, in a scale of its own.",
-        partial(_draw_fields, results=results, arrays=stored.arrays),
-    )
     errors = figures(stored, errors=_draw_errors)
-    chains = chain_table(results["cells"], Column("cell", "cell"))
+    chains = chain_table(stored.results["cells"], Column("cell", "cell"))
     return [
-        Section("Truth and posterior mean", [], [fields]),
-        Section("Error of the posterior mean", [main_table(results)], errors),
+        Section("Truth and posterior mean", [], figures(stored, fields=_draw_fields)),
+        Section("Error of the posterior mean", [main_table(stored.results)], errors),
         Section("The chains", [chains]),
     ]
 
@@ -52,46 +43,38 @@ def main_table(results: Results) -> Table:
 
 def headline(results: Results) -> str:
     """The run in one sentence for the terminal."""
-    shown = _shown(results)
+    shown = results["cells"][0]
     return (
         f"seen at {shown['observations']} nodes, the mean errs by "
-        f"{shown['error'] / results['true_sd']:.1%} of the function's spread; "
-        f"{seconds_in_all(results)}"
+        f"{shown['error'] / results['true_sd']:.1%} of the function's spread"
     )
 
 
-def warnings(results: Results) -> list[str]:
-    """What the chains warned of, with their names."""
-    return chain_warnings(results["cells"], lambda cell: cell["cell"])
-
-
-def _shown(results: Results) -> Row:
-    return next(cell for cell in results["cells"] if cell["cell"] == results["shown"])
-
-
-def _draw_fields(path: Path, results: Results, arrays: xr.Dataset) -> None:
-    true, mean = arrays["truth"].values, arrays[f"mean_{results['shown']}"].values
+def _draw_fields(path: Path, stored: Stored) -> None:
+    """The true log-permeability, the posterior mean of the network that sees it at
+    {cells[0][observations]} nodes with noise {noise:g}, and their difference, in a scale of its
+    own.
+    """
+    true, mean = (stored.arrays[n].values for n in ("truth", f"mean_{stored.results['shown']}"))
     limit = float(abs(true).max())
     with figure(path, 9.0, 2.8) as canvas:
         first, second, third = canvas.subplots(1, 3)
-        draw_field(canvas, first, true, limit, "true log-permeability")
-        draw_field(canvas, second, mean, limit, "posterior mean")
-        draw_field(canvas, third, mean - true, float(abs(mean - true).max()), "difference")
+        draw_field(first, true, limit, "true log-permeability")
+        draw_field(second, mean, limit, "posterior mean")
+        draw_field(third, mean - true, float(abs(mean - true).max()), "difference")
 
 
 def _draw_errors(path: Path, stored: Stored) -> None:
     """Root mean square error of the posterior mean on a fine grid, against the number of
     observations and against the width of the network. Open circles: the chains did not converge.
     """
-    results = stored.results
-    shown = _shown(results)
+    results, shown = stored.results, stored.results["cells"][0]
     with figure(path, 8.0, 3.0) as canvas:
         panels = canvas.subplots(1, 2, sharey=True)
-        for axes, name, fixed in zip(
-            panels, ("observations", "width"), ("width", "observations"), strict=True
-        ):
+        names = ("observations", "width")
+        for axes, name, fixed in zip(panels, names, reversed(names), strict=True):
             row = [cell for cell in results["cells"] if cell[fixed] == shown[fixed]]
-            row.sort(key=lambda cell, name=name: cell[name])
+            row.sort(key=itemgetter(name))
             axes.loglog([c[name] for c in row], [c["error"] for c in row], color=BLUE)
             for cell in row:
                 fill = BLUE if cell["is_converged"] else "white"

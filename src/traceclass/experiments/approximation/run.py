@@ -8,22 +8,12 @@ from typing import Any, TypedDict
 import numpy as np
 import xarray as xr
 
+import traceclass as tc
 from traceclass.errors import UserValueError
 from traceclass.experiments.approximation.settings import ApproximationConfig
-from traceclass.experiments.aquifer import (
-    PICTURE,
-    at_picture,
-    picture,
-    picture_points,
-    prior_of,
-    truth,
-)
+from traceclass.experiments.aquifer import PICTURE, picture, picture_points, prior_of, truth
 from traceclass.experiments.cells import Cell, Done, Earlier, Measured, diagnostics
 from traceclass.experiments.experiment import Result
-from traceclass.kernels import hmc
-from traceclass.likelihoods import DarcyFlow, GaussianRegression
-from traceclass.posterior import Posterior
-from traceclass.sampling import Run
 
 # The paper's grid, 20 x 20 cells. Fewer observations are every k-th node of it.
 _CELLS = 20
@@ -65,23 +55,23 @@ def cells(config: ApproximationConfig) -> dict[str, tuple[int, int]]:
 def cell(config: ApproximationConfig, name: str, _: Earlier) -> Cell:
     """The posterior given every k-th node, by HMC."""
     stride, width = cells(config)[name]
-    points = DarcyFlow(cells=_CELLS // stride).nodes
+    points = tc.DarcyFlow(cells=_CELLS // stride).nodes
     # Nodes of a coarser grid are seen with the noise they have in the finer one.
     noise = np.random.default_rng(config.seed).normal(size=(_CELLS + 1, _CELLS + 1))
     observed = truth(points) + config.noise * noise[::stride, ::stride].ravel()
-    prior = prior_of("tcnn", width=width)
+    prior, shown = prior_of("tcnn", width=width), picture_points()
+    changes = {"moments": {"value": prior.at(shown)}, "store_positions": False}
     return Cell(
         name=name,
         labels={"cell": name, "observations": len(points), "width": width},
-        posterior=Posterior(prior, GaussianRegression(points, observed, noise=config.noise)),
-        kernel=hmc,
-        record={"value": prior.at(picture_points()[:: PICTURE**2 // 16])},
-        sampling=config.sampling
-        | {"moments": {"value": at_picture(prior)}, "store_positions": False},
+        posterior=tc.Posterior(prior, tc.GaussianRegression(points, observed, noise=config.noise)),
+        kernel=tc.hmc,
+        record={"value": prior.at(shown[:: PICTURE**2 // 16])},
+        sampling=config.sampling | changes,
     )
 
 
-def measure(_: ApproximationConfig, cell: Cell, run: Run) -> Measured:
+def measure(_: ApproximationConfig, cell: Cell, run: tc.Run) -> Measured:
     """The distance of the posterior mean of the log-permeability from the truth."""
     mean, deviation = run.moments("value")
     true = _true()

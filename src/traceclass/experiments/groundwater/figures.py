@@ -7,19 +7,13 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Canvas
 
 from traceclass.experiments.aquifer import PRIORS
 from traceclass.report.figures import BLUE, GREEN, ORANGE, boxes, figure
-from traceclass.run_directory.contents import Stored
+from traceclass.report.page import Stored
 
 COLOURS = {"kl": GREEN, "tcnn": BLUE, "deep": ORANGE}
-_COLUMNS = {
-    "prior_draw": "prior draw",
-    "posterior_draw": "posterior draw",
-    "mean": "mean",
-    "sd": "sd",
-}
+_COLUMNS = ("prior_draw", "posterior_draw", "mean", "sd")
 
 
 def names_of(stored: Stored) -> dict[str, str]:
@@ -39,33 +33,31 @@ def draw_fields(path: Path, stored: Stored) -> None:
     rows = max(2, len(names))
     with figure(path, 11.0, 2.25 * rows) as canvas:
         grid = canvas.subplots(rows, 5, squeeze=False)
-        draw_field(canvas, grid[0, 0], true, limit, "true log-permeability")
-        _image(
-            canvas, grid[1, 0], arrays["true_head"].values, "true head and wells", cmap="cividis"
-        )
+        draw_field(grid[0, 0], true, limit, "true log-permeability")
+        _image(grid[1, 0], arrays["true_head"].values, "true head and wells", cmap="cividis")
         edge: Any = {"facecolor": "white", "edgecolor": "black", "linewidth": 0.6}
         grid[1, 0].scatter(*arrays["wells"].values.T, s=9, clip_on=False, **edge)
         for row, (prior, name) in zip(grid, names.items(), strict=False):
-            for axes, (column, title) in zip(row[1:], _COLUMNS.items(), strict=True):
-                field = arrays[f"{prior}_{column}"].values
-                draw_field(canvas, axes, field, None if column == "sd" else limit, title)
+            for axes, column in zip(row[1:], _COLUMNS, strict=True):
+                field, title = arrays[f"{prior}_{column}"].values, column.replace("_", " ")
+                draw_field(axes, field, None if column == "sd" else limit, title)
             row[1].set_ylabel(name)
         for axes in (*grid[2:, 0], *grid[len(names) :, 1:].ravel()):
             axes.set_axis_off()
 
 
-def draw_field(canvas: Canvas, axes: Axes, field: Any, limit: float | None, title: str) -> None:
+def draw_field(axes: Axes, field: Any, limit: float | None, title: str) -> None:
     """A field (x, y), x to the right; around zero within +-limit, or from zero upwards."""
     scale = {"cmap": "viridis", "vmin": 0.0}
     if limit is not None:
         scale = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
-    _image(canvas, axes, field, title, **scale)
+    _image(axes, field, title, **scale)
 
 
-def _image(canvas: Canvas, axes: Axes, field: Any, title: str, **look: Any) -> None:
+def _image(axes: Axes, field: Any, title: str, **look: Any) -> None:
     image = axes.imshow(field.T, origin="lower", extent=(0.0, 1.0, 0.0, 1.0), **look)
     axes.set(xticks=(), yticks=(), title=title)
-    canvas.colorbar(image, ax=axes, shrink=0.8, pad=0.02)
+    axes.figure.colorbar(image, ax=axes, shrink=0.8, pad=0.02)
 
 
 def draw_predictive(path: Path, stored: Stored) -> None:

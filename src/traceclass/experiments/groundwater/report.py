@@ -8,18 +8,10 @@ from traceclass.experiments.aquifer import PRIORS, SHORT
 from traceclass.experiments.groundwater.figures import draw_fields, draw_held_out, draw_predictive
 from traceclass.experiments.groundwater.run import Results
 from traceclass.experiments.groundwater.settings import COVERAGE, NUM_PREDICTIVE
-from traceclass.report.chains import (
-    CHAINS,
-    KERNELS,
-    RHAT,
-    chain_table,
-    chain_warnings,
-    num_converged,
-    seconds_in_all,
-)
-from traceclass.report.page import Figure, Section, figures
+from traceclass.report import chains
+from traceclass.report.chains import KERNELS, RHAT
+from traceclass.report.page import Figure, Section, Stored, figures
 from traceclass.report.tables import Column, Row, Table, table
-from traceclass.run_directory.contents import Stored
 from traceclass.sampling.diagnostics import STRICT
 
 _NAMES = (
@@ -29,6 +21,8 @@ _NAMES = (
 # The authors' run with the cosine series. They do not say which quantity their 386 steps per
 # effective sample are for.
 _AUTHORS = ("KL", "pCN, the authors' run", "0.231", "-", "121", "386 (quantity not said)")
+
+warnings = chains.warnings_of_cells(lambda cell: ", ".join(name.text(cell) for name in _NAMES))
 
 
 def sections(stored: Stored) -> list[Section]:
@@ -47,12 +41,14 @@ def sections(stored: Stored) -> list[Section]:
         "order of the points' distance to the nearest well.",
         partial(draw_held_out, stored=stored),
     )
-    kernels = [_kernel_table(results), _chain_table(results)]
+    prior = Column("prior", lambda cell: PRIORS[cell["prior"]])
+    log_likelihood = Column("log-likelihood", "log_likelihood", ".2f")
+    ran = chains.chain_table(results["cells"], prior, _NAMES[1], more=[log_likelihood])
     return [
         Section("Log-permeability", [], figures(stored, fields=draw_fields)),
         Section("Heads at the wells", [], [predictive]),
         Section("Heads that were held out", [main_table(results)], [held_out]),
-        Section("The kernels", kernels),
+        Section("The kernels", [_kernel_table(results), ran]),
     ]
 
 
@@ -78,15 +74,8 @@ def headline(results: Results) -> str:
     """The run in one sentence for the terminal."""
     return (
         f"held-out heads: mean log-density, shares of {COVERAGE:.0%} intervals that hold the true "
-        f"head and a new observation, error of the mean; {num_converged(results['cells'])} runs "
-        f"converged (R-hat below {STRICT.largest}); {seconds_in_all(results)}"
-    )
-
-
-def warnings(results: Results) -> list[str]:
-    """What the chains warned of, with their names."""
-    return chain_warnings(
-        results["cells"], lambda cell: ", ".join(column.text(cell) for column in _NAMES)
+        f"head and a new observation, error of the mean; {chains.num_converged(results['cells'])} "
+        f"runs converged (R-hat below {STRICT.largest})"
     )
 
 
@@ -98,7 +87,7 @@ def _kernel_table(results: Results) -> Table:
         base = plain.get(cell["prior"], {}).get(name)
         return f"x {cell[name] / base:.3g}" if base and cell[name] is not None else "-"
 
-    acceptance, step_size = CHAINS[:2]
+    acceptance, step_size = chains.CHAINS[:2]
     columns = (
         *_NAMES,
         acceptance,
@@ -113,9 +102,3 @@ def _kernel_table(results: Results) -> Table:
     )
     titles, rows = table(results["cells"], columns)
     return Table(titles, [*rows, (*_AUTHORS, *"-" * (len(titles) - len(_AUTHORS)))])
-
-
-def _chain_table(results: Results) -> Table:
-    log_likelihood = Column("log-likelihood", "log_likelihood", ".2f")
-    prior = Column("prior", lambda cell: PRIORS[cell["prior"]])
-    return chain_table(results["cells"], prior, _NAMES[1], more=[log_likelihood])

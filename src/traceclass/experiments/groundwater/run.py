@@ -10,13 +10,12 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
+import traceclass as tc
 from traceclass.errors import UserValueError
 from traceclass.experiments import aquifer
 from traceclass.experiments.cells import Cell, Done, Earlier, Measured, agreed, diagnostics, traces
 from traceclass.experiments.experiment import Result, made_once
 from traceclass.experiments.groundwater.settings import COVERAGE, NUM_PREDICTIVE, GroundwaterConfig
-from traceclass.posterior import Posterior
-from traceclass.sampling import Run
 from traceclass.sampling.diagnostics import mean_and_error, median_ess, worst_of
 from traceclass.scores import central, coverage, standard_error
 
@@ -60,17 +59,15 @@ def _kernels_of(prior: str, config: GroundwaterConfig) -> list[str]:
     return [kernel for kernel in asked if kernel in aquifer.KERNELS or prior in _ONE_MODE]
 
 
-@made_once
 def _survey(config: GroundwaterConfig) -> aquifer.Survey:
     """The paper's aquifer and wells, with noise of this seed."""
     return aquifer.survey(config.seed, noise=config.noise, num_held_out=config.num_held_out)
 
 
 @made_once
-def _posterior(config: GroundwaterConfig, prior: str) -> Posterior:
-    likelihood = aquifer.likelihood_of(_survey(config), noise=config.noise, cells=config.cells)
+def _posterior(config: GroundwaterConfig, prior: str) -> tc.Posterior:
     made = aquifer.prior_of(prior, num_modes=config.num_modes, width=config.width)
-    return Posterior(made, likelihood)
+    return aquifer.posterior_of(made, _survey(config), noise=config.noise, cells=config.cells)
 
 
 def cells(config: GroundwaterConfig) -> list[str]:
@@ -81,43 +78,36 @@ def cells(config: GroundwaterConfig) -> list[str]:
 def cell(config: GroundwaterConfig, name: str, _: Earlier) -> Cell:
     """One kernel on the posterior of one prior, until the chains agree about all heads."""
     prior, kernel = name.split("-", 1)
-    posterior = _posterior(config, prior)
-    most = config.max_samples
+    posterior, most = _posterior(config, prior), config.max_samples
     if prior not in _ONE_MODE:
         most = min(most, _SLOW_ON_NETWORKS.get(kernel, most))
     changes = {
-        "moments": {"log_permeability": aquifer.at_picture(posterior.prior)},
-        # As many chains as fill the vector registers of a core; half of them for two cores.
-        "group_size": max(1, config.num_chains // 2),
         "num_warmup": config.num_warmup * (4 if _THIN[kernel] > 1 else 1),
         "thin": _THIN[kernel],
         "store_positions": max(1, config.num_samples // 10),
     }
-    return Cell(
+    return aquifer.cell_of(
+        posterior,
+        _survey(config),
+        config.sampling | changes,
         name=name,
         labels={"prior": prior, "kernel": kernel},
-        posterior=posterior,
         kernel=aquifer.kernel_of(kernel, posterior),
-        record={"head": aquifer.heads_of(posterior, _survey(config))},
-        sampling=config.sampling | changes,
         until=agreed(config, "head", most=max(config.num_samples, most)),
     )
 
 
-def measure(_config: GroundwaterConfig, _cell: Cell, run: Run) -> Measured:
+def measure(_config: GroundwaterConfig, _cell: Cell, run: tc.Run) -> Measured:
     """How good the chains are, on the heads and on the log-likelihood."""
-    heads, log_likelihood = run.draws["head"], run.draws["log_likelihood"]
-    slowest, typical = worst_of(heads)[0], median_ess(heads)
-    of_log_likelihood = worst_of(log_likelihood)[0]
     steps = run.num_chains * run.num_steps
-    sizes = {"head": slowest, "median_head": typical, "log_likelihood": of_log_likelihood}
+    worst = {name: worst_of(run.draws[name])[0] for name in ("head", "log_likelihood")}
+    sizes = {"median_head": median_ess(run.draws["head"]), **worst}
     numbers = {
         **diagnostics(run),
-        "log_likelihood": mean_and_error(log_likelihood),
+        "log_likelihood": mean_and_error(run.draws["log_likelihood"]),
         "steps_per_second": steps / run.sampling_seconds,
-        "head_ess_per_second": slowest / run.sampling_seconds,
-        "log_likelihood_ess_per_second": of_log_likelihood / run.sampling_seconds,
-        **{f"steps_per_{n}_ess": steps / size if size else None for n, size in sizes.items()},
+        **{f"{n}_ess_per_second": ess / run.sampling_seconds for n, ess in worst.items()},
+        **{f"steps_per_{n}_ess": steps / ess if ess else None for n, ess in sizes.items()},
         "warnings": list(run.summary().warnings),
     }
     return Measured(numbers)
@@ -140,7 +130,7 @@ def finish(config: GroundwaterConfig, done: Mapping[str, Done]) -> Result:
     return Result(dict(numbers), traces(shown, "posterior"), xr.Dataset(arrays))
 
 
-def _score(run: Run, data: aquifer.Survey, config: GroundwaterConfig) -> dict[str, Any]:
+def _score(run: tc.Run, data: aquifer.Survey, config: GroundwaterConfig) -> dict[str, Any]:
     """Held-out heads: how often intervals hold them, and the log-density they were predicted with.
 
     `coverage` counts true heads in intervals of the posterior, `predictive_coverage` noisy
@@ -162,7 +152,7 @@ def _score(run: Run, data: aquifer.Survey, config: GroundwaterConfig) -> dict[st
     }
 
 
-def _held_out(run: Run) -> np.ndarray:
+def _held_out(run: tc.Run) -> np.ndarray:
     """Draws of the heads at the held-out points, (draws, points)."""
     heads = np.asarray(run.draws["head"], dtype=np.float64)
     return heads.reshape(-1, heads.shape[-1])[:, len(aquifer.WELL_POINTS) :]
@@ -181,12 +171,17 @@ def _pictures_of_truth(data: aquifer.Survey) -> dict[str, Any]:
     }
 
 
-def _pictures(name: str, run: Run, config: GroundwaterConfig) -> dict[str, Any]:
+def _pictures(name: str, run: tc.Run, config: GroundwaterConfig) -> dict[str, Any]:
     """Log-permeabilities of one prior on a grid, and boxes of predicted heads at the wells."""
-    prior = _posterior(config, name).prior
-    mean, deviation = run.moments("log_permeability")
+    prior, (mean, deviation) = _posterior(config, name).prior, run.moments("log_permeability")
     assert run.positions is not None
-    at_picture = aquifer.at_picture(prior)
+    field_of = prior.at(aquifer.picture_points())
+    fields = {
+        "prior_draw": field_of(prior.sample(jax.random.key(config.seed))),
+        "posterior_draw": field_of(run.positions[0, -1]),
+        "mean": mean,
+        "sd": deviation,
+    }
     heads = run.draws["head"][..., : len(aquifer.WELL_POINTS)]
     heads = heads.reshape(-1, heads.shape[-1])
     chosen = np.linspace(0, len(heads) - 1, NUM_PREDICTIVE).astype(int)
@@ -195,12 +190,7 @@ def _pictures(name: str, run: Run, config: GroundwaterConfig) -> dict[str, Any]:
     held_out = _held_out(run)
     low, high = np.quantile(held_out, central(COVERAGE), axis=0)
     return {
-        f"{name}_prior_draw": aquifer.picture(
-            at_picture(prior.sample(jax.random.key(config.seed)))
-        ),
-        f"{name}_posterior_draw": aquifer.picture(at_picture(run.positions[0, -1])),
-        f"{name}_mean": aquifer.picture(mean),
-        f"{name}_sd": aquifer.picture(deviation),
+        **{f"{name}_{each}": aquifer.picture(field) for each, field in fields.items()},
         f"{name}_predictive": (("predictive_draw", "well"), predictive),
         f"{name}_held_out_low": ("point", low),
         f"{name}_held_out_high": ("point", high),

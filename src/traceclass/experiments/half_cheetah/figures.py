@@ -14,8 +14,8 @@ from traceclass.experiments.cheetah import KINDS, in_words
 from traceclass.experiments.half_cheetah.pictures import policy_in_words
 from traceclass.experiments.half_cheetah.settings import PAPER
 from traceclass.report.figures import GREY, ROW_COLOURS, boxes, figure, grid_of
+from traceclass.report.page import Stored
 from traceclass.report.tables import ALTERNATIVES
-from traceclass.run_directory.contents import Stored
 
 # The purple of the palette: grey and black are the experts' and chance's here.
 _CLONES = "#CC79A7"
@@ -43,20 +43,14 @@ def draw_accuracy(path: Path, stored: Stored) -> None:
             colour = _CLONES if name in results["clones"] else ROW_COLOURS[_kind(name)]
             for score, offset, fill in (("samples", -_APART, "white"), ("mean", _APART, colour)):
                 if score in row:
-                    axes.errorbar(
-                        100 * row[score]["mean"],
-                        height + (offset if "samples" in row else 0),
-                        xerr=200 * (row[score]["error"] or 0.0),
-                        fmt="o",
-                        ms=6,
-                        color=colour,
-                        mfc=fill,
-                    )
+                    x, error = 100 * row[score]["mean"], 200 * (row[score]["error"] or 0.0)
+                    y = height + (offset if "samples" in row else 0)
+                    axes.errorbar(x, y, xerr=error, fmt="o", ms=6, color=colour, mfc=fill)
             for value, offset, fill in zip(
                 PAPER.get(name, ()), (-_APART, _APART), ("white", "black"), strict=False
             ):
                 axes.plot(value, height + offset, "D", ms=5, color="black", mfc=fill)
-        axes.set_yticks(range(len(rows)), [row_name(name, row, results) for name, row in rows])
+        axes.set_yticks(range(len(rows)), [row_name(name, results) for name, _ in rows])
         axes.set(xlabel="right actions, %", xlim=(0, None))
         axes.invert_yaxis()
         axes.grid(axis="x", color="0.92")
@@ -100,21 +94,19 @@ def draw_values(path: Path, stored: Stored) -> None:
     that the posterior prefers the expert's action, darker ones that it prefers another in most
     draws; whiskers hold 95 %. Panels have scales of their own; *: the chains did not agree.
     """
-    results, trace, arrays = stored.results, stored.trace, stored.arrays
-    names = list(results["priors"])
-    expert = int(arrays["test_expert"].values[0])
+    names, expert = list(stored.results["priors"]), int(stored.arrays["test_expert"].values[0])
+    # The draws of the first data set alone are stored.
+    first = {cell["prior"]: cell for cell in reversed(stored.results["cells"])}
     columns = min(3, len(names))
-    lines = -(-len(names) // columns)
-    with figure(path, max(5.0, 3.4 * columns), 2.5 * lines) as canvas:
+    with figure(path, max(5.0, 3.4 * columns), 2.5 * -(-len(names) // columns)) as canvas:
         words = {"xlabel": "action", "ylabel": "value less the expert's"}
         for axes, name in zip(grid_of(canvas, len(names), columns, **words), names, strict=True):
-            draws = _draws(trace, name)[:, :, 0]
+            draws = _draws(stored.trace, name)[:, :, 0]
             by_action = draws.reshape(-1, draws.shape[-1]).T
             actions = [f"{a + 1}" + "\nexpert" * (a == expert) for a in range(len(by_action))]
             alphas = [0.85 if np.median(values) > 0 else 0.35 for values in by_action]
-            colour = ROW_COLOURS[_kind(name)]
-            boxes(axes, by_action, [colour], alphas=alphas, names=actions)
-            axes.set_title(_first_name(name, results))
+            boxes(axes, by_action, [ROW_COLOURS[_kind(name)]], alphas=alphas, names=actions)
+            axes.set_title(in_words(name) + ("" if first[name]["is_converged"] else " *"))
 
 
 def _draws(trace: xr.DataTree, name: str) -> np.ndarray:
@@ -128,17 +120,16 @@ def draw_distances(path: Path, stored: Stored) -> None:
     """
     results, arrays = stored.results, stored.arrays
     panels: dict[str, list[tuple[str, str, str]]] = {}
-    for name in sorted(results["priors"], key=_size, reverse=True):
-        label = row_name(name, results["priors"][name], results)
-        label = label.removeprefix(f"{KINDS[_kind(name)]} ")
-        title = f"{KINDS[_kind(name)]}, by the mean"
-        panels.setdefault(title, []).append((f"{name} mean", label, ROW_COLOURS[_kind(name)]))
+    for name in sorted(results["priors"], key=lambda p: int(p.partition("-")[2]), reverse=True):
+        kind = KINDS[_kind(name)]
+        label = row_name(name, results).removeprefix(f"{kind} ")
+        drawn = (f"{name} mean", label, ROW_COLOURS[_kind(name)])
+        panels.setdefault(f"{kind}, by the mean", []).append(drawn)
     panels["cloning"] = [
         (name, ALTERNATIVES[name].removeprefix("cloning, "), _CLONES) for name in results["clones"]
     ]
     columns = min(2, len(panels))
-    lines = -(-len(panels) // columns)
-    with figure(path, 4.4 * columns, 2.6 * lines + 0.4) as canvas:
+    with figure(path, 4.4 * columns, 2.6 * -(-len(panels) // columns) + 0.4) as canvas:
         look: Any = {"xlabel": "step", "ylabel": "metres", "sharex": True, "sharey": True}
         grid = grid_of(canvas, len(panels), columns, **look)
         for axes, (title, policies) in zip(grid, panels.items(), strict=True):
@@ -168,22 +159,13 @@ def _curves(axes: Axes, policies: Sequence[tuple[str, str, str]], arrays: xr.Dat
     axes.legend(handles=drawn, loc="upper left")
 
 
-def row_name(name: str, row: Mapping[str, Any], results: Mapping[str, Any]) -> str:
-    """In words; with an asterisk if its chains did not converge on some data set."""
-    if name in ALTERNATIVES:
-        return ALTERNATIVES[name]
-    return in_words(name) + (" *" if row["num_converged"] < results["num_data_sets"] else "")
-
-
-def _first_name(name: str, results: Mapping[str, Any]) -> str:
-    """The same of the first data set alone, whose draws are stored."""
-    first = next(cell for cell in results["cells"] if cell["prior"] == name)
-    return in_words(name) + ("" if first["is_converged"] else " *")
+def row_name(name: str, results: Mapping[str, Any]) -> str:
+    """In words; a prior with an asterisk if its chains did not converge on some data set."""
+    if name not in results["priors"]:
+        return ALTERNATIVES.get(name, name)
+    is_good = results["priors"][name]["num_converged"] == results["num_data_sets"]
+    return in_words(name) + ("" if is_good else " *")
 
 
 def _kind(name: str) -> str:
     return name.partition("-")[0]
-
-
-def _size(name: str) -> int:
-    return int(name.partition("-")[2])

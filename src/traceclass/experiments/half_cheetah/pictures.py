@@ -14,7 +14,7 @@ from traceclass.control.cheetah_model import TRUNK
 from traceclass.control.cheetah_postures import capsule_ends, outline, photographs
 from traceclass.experiments.cheetah import in_words
 from traceclass.report.figures import BLUE, GREY, ORANGE, figure
-from traceclass.report.page import LeftOut
+from traceclass.report.page import LeftOut, Stored
 
 _FRONT = ("fthigh", "fshin", "ffoot")
 # Metres of ground in one drawn picture, which its reach of 0.9 m about the torso's middle fits in.
@@ -43,9 +43,11 @@ def policy_in_words(name: str) -> str:
     return "random actions" if name == "random" else name if " " in name else in_words(name)
 
 
-def draw_strip(path: Path, arrays: xr.Dataset) -> None:
-    """One row per film; each picture is a window on the ground that moves with the cheetah."""
-    films = arrays.sel(film_name=films_of(arrays))
+def draw_strip(path: Path, stored: Stored) -> None:
+    """One episode of each policy from the same start, drawn from the stored states: torso and head
+    grey, the hind leg blue, the front leg orange; strokes are metres.
+    """
+    films = stored.arrays.sel(film_name=films_of(stored.arrays))
     num_films, num_pictures, _ = films["film"].shape
     postures = [[capsule_ends(state) for state in film] for film in films["film"].values]
     tops = [ends[:, 1].max() for row in postures for p in row for ends in p.values()]
@@ -66,7 +68,7 @@ def draw_strip(path: Path, arrays: xr.Dataset) -> None:
 def _draw_posture(
     axes: Axes, posture: Mapping[str, np.ndarray], picture: xr.Dataset, middle: float
 ) -> None:
-    """The cheetah about `middle`, over ground with a stroke every metre of its way."""
+    """The cheetah about `middle`, over a window on the ground with a stroke every metre."""
     way = float(picture["film_distance"])
     place = np.array([middle, 0.0])
     outlines = [outline(*(ends + place)) for ends in posture.values()]
@@ -80,9 +82,9 @@ def _draw_posture(
     axes.text(middle, -0.13, label, ha="center", va="top", fontsize=7)
 
 
-def draw_photographs(path: Path, arrays: xr.Dataset) -> None:
-    """The same rows as MuJoCo's camera sees them."""
-    films = arrays.sel(film_name=films_of(arrays))
+def draw_photographs(path: Path, stored: Stored) -> None:
+    """The same pictures as MuJoCo draws them."""
+    films = stored.arrays.sel(film_name=films_of(stored.arrays))
     states, ways = films["film"].values, films["film_distance"].values
     pictures = photographs(states.reshape(-1, states.shape[-1]), ways.ravel())
     if pictures is None:

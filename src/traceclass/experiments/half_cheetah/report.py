@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import xarray as xr
 
 from traceclass.experiments.cheetah import in_words
 from traceclass.experiments.half_cheetah import figures as drawing
+from traceclass.experiments.half_cheetah import pictures
 from traceclass.experiments.half_cheetah.figures import row_name
-from traceclass.experiments.half_cheetah.pictures import (
-    draw_photographs,
-    draw_strip,
-    largest,
-    policy_in_words,
-)
+from traceclass.experiments.half_cheetah.pictures import largest, policy_in_words
 from traceclass.experiments.half_cheetah.run import Results
 from traceclass.experiments.half_cheetah.settings import PAPER
-from traceclass.report.chains import chain_table, num_converged, seconds_in_all
-from traceclass.report.page import Figure, Section, figures
+from traceclass.report.chains import chain_table, num_converged
+from traceclass.report.page import Section, Stored, figures
 from traceclass.report.tables import ALTERNATIVES, Column, Row, Table, table, with_error, written
-from traceclass.run_directory.contents import Stored
 from traceclass.sampling.diagnostics import USUAL
 from traceclass.scores import mean_over
 
@@ -48,6 +42,8 @@ _PAIRED = (
     "the p-value of Student's paired test, two-sided, which is not corrected for there being "
     "several rows."
 )
+_SHARE = "Share: of the metres that the discretised expert covers from the same starts."
+_CHAINS = "R-hat and ESS are the worst of everything recorded; in brackets: too large."
 _COVERAGE = (
     "Coverage by other ways to collect as many demonstrations, in coordinates scaled to "
     "[-1, 1]^17: the directions in which they spread, the median distance of states the expert "
@@ -65,56 +61,29 @@ def sections(stored: Stored) -> list[Section]:
     notes.append("± is the standard error over data sets.")
     if results["num_data_sets"] == 1:
         notes[-1] = "There is one data set, so no standard error."
-    if not drawing.are_centred(stored):
+    accuracy, rides = {"accuracy": drawing.draw_accuracy}, {"distance": drawing.draw_distances}
+    rides |= {"episodes": pictures.draw_strip, "mujoco": pictures.draw_photographs}
+    if drawing.are_centred(stored):
+        accuracy["values"] = drawing.draw_values
+    else:
         notes.insert(0, _MIXED)
     prior = Column("prior", lambda cell: in_words(cell["prior"]))
     chains = chain_table(results["cells"], prior, Column("data set", "seed"))
-    of_chains = [f"Warning: {warning}" for warning in wrong]
-    of_chains.append("R-hat and ESS are the worst of everything recorded; in brackets: too large.")
     covered = [_coverage_table(results), _share_table(results, stored.arrays)]
+    compared = [_comparison(results), _PAIRED]
     return [
         Section(
             "Does it take the expert's action? (Table 2)",
             [_accuracy_table(results)],
-            _accuracy_figures(stored),
+            figures(stored, **accuracy),
             [*notes, _ACCURACY],
         ),
+        Section("Trace-class networks beside the others", [_paired_table(results)], notes=compared),
         Section(
-            "Trace-class networks beside the others",
-            [_paired_table(results)],
-            notes=[_comparison(results), _PAIRED],
-        ),
-        Section(
-            "How far does it run?",
-            [_distance_table(results)],
-            _distance_figures(stored),
-            ["Share: of the metres that the discretised expert covers from the same starts."],
+            "How far does it run?", [_distance_table(results)], figures(stored, **rides), [_SHARE]
         ),
         Section("What the demonstrations cover", covered, notes=[_COVERAGE]),
-        Section("The chains", [chains], notes=of_chains),
-    ]
-
-
-def _accuracy_figures(stored: Stored) -> list[Figure]:
-    if not drawing.are_centred(stored):
-        return figures(stored, accuracy=drawing.draw_accuracy)
-    return figures(stored, accuracy=drawing.draw_accuracy, values=drawing.draw_values)
-
-
-def _distance_figures(stored: Stored) -> list[Figure]:
-    return [
-        *figures(stored, distance=drawing.draw_distances),
-        Figure(
-            "episodes.png",
-            "One episode of each policy from the same start, drawn from the stored states: torso "
-            "and head grey, the hind leg blue, the front leg orange; strokes are metres.",
-            partial(draw_strip, arrays=stored.arrays),
-        ),
-        Figure(
-            "mujoco.png",
-            "The same pictures as MuJoCo draws them.",
-            partial(draw_photographs, arrays=stored.arrays),
-        ),
+        Section("The chains", [chains], notes=[*(f"Warning: {each}" for each in wrong), _CHAINS]),
     ]
 
 
@@ -141,7 +110,7 @@ def headline(results: Results) -> str:
     star = "" if all(c["is_converged"] for c in results["cells"]) else " (*: not on every data set)"
     return (
         f"{_comparison(results)} {num_converged(results['cells'])} posteriors have R-hat below "
-        f"{USUAL.largest}{star}; {seconds_in_all(results)}"
+        f"{USUAL.largest}{star}"
     )
 
 
@@ -160,7 +129,7 @@ def warnings(results: Results) -> list[str]:
 def _scored_rows(results: Results) -> list[dict[str, Any]]:
     """Priors, clones, the commonest action and chance, each with its name in words."""
     rows: list[dict[str, Any]] = [
-        {"name": row_name(name, prior, results), "paper": PAPER.get(name, (None, None)), **prior}
+        {"name": row_name(name, results), "paper": PAPER.get(name, (None, None)), **prior}
         for name, prior in results["priors"].items()
     ]
     rows += [{"name": ALTERNATIVES[name], **row} for name, row in results["clones"].items()]
@@ -172,12 +141,10 @@ def _scored_rows(results: Results) -> list[dict[str, Any]]:
 
 
 def _accuracy_table(results: Results) -> Table:
+    count = results["num_data_sets"]
+
     def paper(number: int) -> Column:
         return Column("paper", lambda row: row.get("paper", (None, None))[number], ".1f")
-
-    def converged(row: Row) -> str:
-        known = "num_converged" in row
-        return f"{row['num_converged']} of {results['num_data_sets']}" if known else "-"
 
     columns = (
         Column("prior", "name"),
@@ -190,15 +157,15 @@ def _accuracy_table(results: Results) -> Table:
         _per_cent("balanced %", "balanced"),
         Column("log-score", "log_score", _log_score),
         Column("largest R-hat", "rhat", _largest_rhat),
-        Column("converged", converged),
+        Column("converged", "num_converged", lambda n: "-" if n is None else f"{n} of {count}"),
     )
     return table(_scored_rows(results), columns)
 
 
 def _paired_table(results: Results) -> Table:
     columns = (
-        Column("prior", lambda pair: _in_words(pair["prior"], results)),
-        Column("minus", lambda pair: _in_words(pair["beside"], results)),
+        Column("prior", lambda pair: row_name(pair["prior"], results)),
+        Column("minus", lambda pair: row_name(pair["beside"], results)),
         Column("difference", "difference", "+.1f", scale=100),
         Column("error", "error", ".1f", scale=100),
         Column("paired test", "p_value", _p_value),
@@ -214,13 +181,13 @@ def _comparison(results: Results) -> str:
     others = (largest(list(results["priors"]), "kl"), "commonest action")
     pairs = {p["beside"]: p for p in results["paired"] if p["prior"] == ours}
     parts = [_verdict(pairs[other], results) for other in others if other in pairs]
-    return f"Right actions by the mean: {_in_words(ours, results)} is {', and '.join(parts)}."
+    return f"Right actions by the mean: {row_name(ours, results)} is {', and '.join(parts)}."
 
 
 def _verdict(pair: Row, results: Results) -> str:
     """In which direction, by how much, and whether that is more than chance at 5 %."""
     gap, p_value = 100 * pair["difference"], pair["p_value"]
-    other = _in_words(pair["beside"], results)
+    other = row_name(pair["beside"], results)
     other = f"the {other}" if other == "commonest action" else other
     error = None if pair["error"] is None else 100 * pair["error"]
     by = f"by {with_error(abs(gap), error)} points"
@@ -240,7 +207,7 @@ def _distance_table(results: Results) -> Table:
     for name, prior in results["priors"].items():
         for drive, words in _DRIVES.items():
             driven = {key: prior[f"{drive}_{key}"] for key in ("distance", "falls")}
-            rows.append({"policy": row_name(name, prior, results), "by": words, **driven})
+            rows.append({"policy": row_name(name, results), "by": words, **driven})
     clones = results["clones"].items()
     rows += [{"policy": ALTERNATIVES[name], "by": "likeliest", **row} for name, row in clones]
     rows += [{"policy": policy_in_words(name), **row} for name, row in rides.items()]
@@ -286,18 +253,10 @@ def _share_table(results: Results, arrays: xr.Dataset) -> Table:
     return table(rows, columns)
 
 
-def _in_words(name: str, results: Results) -> str:
-    if name in results["priors"]:
-        return row_name(name, results["priors"][name], results)
-    return ALTERNATIVES.get(name, name)
-
-
 def _largest_rhat(values: list[float | None] | None) -> str:
     """The largest over data sets; one that is not finite is stored as null."""
-    if values is None:
-        return "-"
-    largest = max(math.inf if value is None else value for value in values)
-    return f"{largest:.3f}"
+    rhats = [math.inf if value is None else value for value in values or ()]
+    return f"{max(rhats):.3f}" if rhats else "-"
 
 
 def _per_cent(title: str, key: str) -> Column:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+import traceclass as tc
 from traceclass.control import half_cheetah as cheetah
 from traceclass.control.coverage import coverage
 from traceclass.experiments import cheetah as shared
@@ -18,7 +19,6 @@ from traceclass.experiments.cells import Cell, Done, Earlier, Measured, traces
 from traceclass.experiments.cheetah_learned import Coarse, cell_of, kicks_of
 from traceclass.experiments.experiment import Result, check_table
 from traceclass.experiments.half_cheetah.settings import SCHEMES, WATCHED, HalfCheetahConfig
-from traceclass.sampling import Run
 from traceclass.scores import mean_over, means_over, paired_difference
 
 _SCORES = ("samples", "mean", "vote", "balanced", "log_score")
@@ -82,17 +82,15 @@ def cell(config: HalfCheetahConfig, name: str, earlier: Earlier) -> Cell:
     return cell_of(name, prior, data, config, labels=labels, num_kicks=kicks, coarse=coarse)
 
 
-def measure(config: HalfCheetahConfig, cell: Cell, run: Run) -> Measured:
+def measure(config: HalfCheetahConfig, cell: Cell, run: tc.Run) -> Measured:
     """Scores of one posterior, and the episodes of its policies."""
     prior, data = cell.labels["prior"], shared.data_set(cell.labels["seed"], config)
     learned = cheetah_learned.learned_from(run, cell, prior, data, config)
     policies = cheetah_learned.policies_of(learned, config)
     runs = {drive: shared.ride(policy, data.seed, config) for drive, policy in policies.items()}
-    driven = {
-        f"{drive}_{key}": value
-        for drive, episodes in runs.items()
-        for key, value in shared.distances(episodes).items()
-    }
+    driven: dict[str, float] = {}
+    for drive, episodes in runs.items():
+        driven |= {f"{drive}_{key}": value for key, value in shared.distances(episodes).items()}
     return Measured(learned.numbers | driven, runs)
 
 
@@ -120,7 +118,7 @@ def finish(config: HalfCheetahConfig, done: Mapping[str, Done]) -> Result:
         "priors": priors,
         "cells": measured,
         "coverage": _coverage(problem[0], config),
-        "shares": [_shares(data) for data in problem],
+        "shares": [data.shares for data in problem],
         "paired": _pairs(references, clones, priors),
         "num_data_sets": len(problem),
     }
@@ -170,23 +168,14 @@ def _coverage(data: shared.DataSet, config: HalfCheetahConfig) -> dict[str, dict
 
     It is measured against the states of its tests.
     """
-    collected = {"these demonstrations": data.demonstrations}
+    collected, count = {"these demonstrations": data.demonstrations}, config.num_demonstrations
     for number, (name, scheme) in enumerate(SCHEMES.items(), _FIRST_SCHEME):
-        collected[name] = cheetah.demonstrate(
-            shared.stream(config.seed, number),
-            num_demonstrations=config.num_demonstrations,
-            **scheme,
-        )
+        randomness = shared.stream(config.seed, number)
+        collected[name] = cheetah.demonstrate(randomness, num_demonstrations=count, **scheme)
     return {
         name: coverage(seen.states, seen.actions, data.tests.states, cheetah.LOW, cheetah.HIGH)
         for name, seen in collected.items()
     }
-
-
-def _shares(data: shared.DataSet) -> list[float]:
-    """How often each action is the expert's on the test set."""
-    count = data.successors.shape[1]
-    return (np.bincount(data.tests.actions, minlength=count) / len(data.tests.actions)).tolist()
 
 
 def _pairs(

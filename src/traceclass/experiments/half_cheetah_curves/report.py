@@ -8,19 +8,18 @@ from typing import Any
 
 from traceclass.experiments.cheetah import CLONES, KINDS, in_words
 from traceclass.experiments.half_cheetah_curves.run import Results
-from traceclass.report.chains import rhat, seconds_in_all
-from traceclass.report.figures import curve, figure, legend_below, ticks_at
-from traceclass.report.page import Figure, Section
-from traceclass.report.tables import ALTERNATIVES, Column, Row, Table, table
-from traceclass.run_directory.contents import Stored
+from traceclass.report.chains import rhat
+from traceclass.report.figures import curves, figure, legend_below, ticks_at
+from traceclass.report.page import Figure, Section, Stored
+from traceclass.report.tables import ALTERNATIVES, Column, Row, Table, grouped, table
 from traceclass.sampling.diagnostics import USUAL
 
-_PANELS = (
-    ("mean", "accuracy, posterior mean"),
-    ("samples", "accuracy, samples"),
-    ("log_score", "log-score"),
-    ("distance", "distance [m]"),
-)
+_NAMES = KINDS | ALTERNATIVES
+_PANELS = {
+    "mean": "accuracy, posterior mean",
+    "samples": "accuracy, samples",
+    "log_score": "log-score",
+}
 _TITLES = {
     "size": ("How many demonstrations?", "demonstrations"),
     "dim": ("What do irrelevant inputs do?", "inputs"),
@@ -40,17 +39,28 @@ _CAPTION = (
 
 def sections(stored: Stored) -> list[Section]:
     """One section per curve."""
-    made = []
+    made, by_curve = [], grouped(_rows(stored.results), "curve")
     for name, (title, label) in _TITLES.items():
-        points = _points(stored.results, name)
-        if points:
-            draw = partial(_draw, results=stored.results, name=name, label=label)
-            notes = [_NOTES[name]] if name in _NOTES else []
-            if any(_is_marked(point) for point in points):
-                notes.append(_MARKED)
-            drawn = Figure(f"{name}.png", _CAPTION, draw)
-            made.append(Section(title, [_table(stored.results, name, label)], [drawn], notes))
+        rows, notes = by_curve.get(name, []), [_NOTES[name]] if name in _NOTES else []
+        if not any("prior" in row for row in rows):  # clones alone are no curve
+            continue
+        if any(_is_marked(row) for row in rows):
+            notes.append(_MARKED)
+        drawn = Figure(f"{name}.png", _CAPTION, partial(_draw, rows=rows, label=label))
+        made.append(Section(title, [_table(rows, label)], [drawn], notes))
     return made
+
+
+def _rows(results: Results) -> list[dict[str, Any]]:
+    """Every point of every curve, and the clones."""
+    rows = [
+        {"kind": point["prior"].partition("-")[0], "name": in_words(point["prior"]), **point}
+        for point in results["points"]
+    ]
+    for row in results["clones"]:
+        clone = {"curve": "size", "value": row["size"]}
+        rows += [{"kind": m, "name": ALTERNATIVES[m], **clone, **row[m]} for m in CLONES]
+    return rows
 
 
 def warnings(results: Results) -> list[str]:
@@ -72,7 +82,7 @@ def main_table(results: Results) -> Table:
         Column("distance", "distance", ".1f"),
         Column("R-hat", _rhat),
     )
-    return table(_rows(results["points"]) + _clone_rows(results), columns)
+    return table(_rows(results), columns)
 
 
 def headline(results: Results) -> str:
@@ -80,39 +90,21 @@ def headline(results: Results) -> str:
     converged = sum(point["num_converged"] for point in results["points"])
     return (
         f"± is the standard error over the data sets; {converged} of {len(results['cells'])} "
-        f"posteriors have R-hat < {USUAL.largest}, others are marked *; {seconds_in_all(results)}"
+        f"posteriors have R-hat < {USUAL.largest}, others are marked *"
     )
 
 
-def _points(results: Results, name: str) -> list[dict[str, Any]]:
-    return [point for point in results["points"] if point["curve"] == name]
+def _is_marked(row: Row) -> bool:
+    return "rhat" in row and (row["rhat"] is None or row["rhat"] >= USUAL.largest)
 
 
-def _rows(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{"name": in_words(point["prior"]), **point} for point in points]
+def _rhat(row: Row) -> str:
+    return rhat(row["rhat"]) + ("*" if _is_marked(row) else "") if "rhat" in row else "-"
 
 
-def _clone_rows(results: Results) -> list[dict[str, Any]]:
-    return [
-        {"curve": "size", "name": ALTERNATIVES[method], "value": row["size"], **row[method]}
-        for row in results["clones"]
-        for method in CLONES
-    ]
-
-
-def _rhat(point: Row) -> str:
-    if "rhat" not in point:
-        return "-"
-    return rhat(point["rhat"]) + ("*" if _is_marked(point) else "")
-
-
-def _is_marked(point: Row) -> bool:
-    return point["rhat"] is None or point["rhat"] >= USUAL.largest
-
-
-def _table(results: Results, name: str, label: str) -> Table:
+def _table(rows: list[Row], label: str) -> Table:
     last = Column("distance [m]", "distance", ".1f")
-    if name == "dim":
+    if "gradient_seconds" in rows[0]:
         last = Column("ms per gradient", "gradient_seconds", ".2f", scale=1e3)
     columns = (
         Column("prior", "name"),
@@ -125,39 +117,24 @@ def _table(results: Results, name: str, label: str) -> Table:
         last,
         Column("worst R-hat", _rhat),
     )
-    rows = _rows(_points(results, name)) + (_clone_rows(results) if name == "size" else [])
     return table(rows, columns)
 
 
-def _draw(path: Path, results: Results, name: str, label: str) -> None:
-    last = ("gradient_seconds", "seconds per gradient") if name == "dim" else _PANELS[-1]
-    points = _points(results, name)
-    ticks = {point["value"] for point in points}
-    if name == "size":
-        ticks |= {row["size"] for row in results["clones"]}
+def _draw(path: Path, rows: list[Row], label: str) -> None:
+    last, is_timed = {"distance": "distance [m]"}, "gradient_seconds" in rows[0]
+    if is_timed:
+        rows = [
+            {**row, "seconds": {"mean": row["gradient_seconds"], "error": None}} for row in rows
+        ]
+        last = {"seconds": "seconds per gradient"}
     with figure(path, 10.5, 2.9) as canvas:
-        panels = (*_PANELS[:-1], last)
-        for axes, (key, title) in zip(canvas.subplots(1, len(panels)), panels, strict=True):
-            for kind in dict.fromkeys(point["prior"].partition("-")[0] for point in points):
-                own = [p for p in points if p["prior"].startswith(f"{kind}-")]
-                curve(axes, [(p["value"], _value(p, key)) for p in own], kind, KINDS[kind])
-                for point in filter(_is_marked, own):
-                    value = _value(point, key)
-                    if value and value["mean"] is not None:
-                        axes.plot(point["value"], value["mean"], "ow", markersize=2, zorder=3)
-            if name == "size":
-                for method in CLONES:
-                    own = [(p["size"], p[method].get(key)) for p in results["clones"]]
-                    curve(axes, own, method, ALTERNATIVES[method])
-            axes.set(title=title, xlabel=label)
-            ticks_at(axes, sorted(ticks))
-            if key == "gradient_seconds":
-                axes.set_yscale("log")
-            if key == "log_score":
-                axes.set_ylim(-4, 0)
+        drawn = curves(canvas, _PANELS | last, rows, x="value", words=_NAMES, xlabel=label)
+        for key, axes in drawn.items():
+            ticks_at(axes, sorted({row["value"] for row in rows}))
+            for row in filter(_is_marked, rows):
+                if row[key] is not None and row[key]["mean"] is not None:
+                    axes.plot(row["value"], row[key]["mean"], "ow", markersize=2, zorder=3)
+        drawn["log_score"].set_ylim(-4, 0)
+        if is_timed:
+            drawn["seconds"].set_yscale("log")
         legend_below(canvas)
-
-
-def _value(point: Row, key: str) -> Row | None:
-    value = point.get(key)
-    return {"mean": value, "error": None} if isinstance(value, float) else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import timeit
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypedDict
 
@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
+import traceclass as tc
 from traceclass.control import half_cheetah as cheetah
 from traceclass.experiments import cheetah as shared
 from traceclass.experiments import cheetah_learned
@@ -19,9 +20,6 @@ from traceclass.experiments.cells import Cell, Done, Earlier, Measured
 from traceclass.experiments.cheetah_learned import Coarse, cell_of, kicks_of
 from traceclass.experiments.experiment import Result, check_table
 from traceclass.experiments.half_cheetah_curves.settings import CheetahCurvesConfig
-from traceclass.posterior import Posterior
-from traceclass.sampling import Run
-from traceclass.scores import means_over
 
 _SCORES = ("samples", "mean", "balanced", "log_score")
 # Gradients of one timing, and timings of which the fastest counts.
@@ -134,18 +132,12 @@ def cell(config: CheetahCurvesConfig, name: str, earlier: Earlier) -> Cell:
     if before is not None:
         run, prior = earlier(before.cell(number)), shared.prior_of(before.prior, dim=before.dim)
         coarse = Coarse(run, prior, len(_seen(before, config, number).successors))
-    return cell_of(
-        name,
-        setting.prior,
-        _seen(setting, config, number),
-        config,
-        labels=setting._asdict(),
-        num_kicks=_num_kicks(setting, config),
-        coarse=coarse,
-    )
+    data, labels = _seen(setting, config, number), setting._asdict()
+    kicks = _num_kicks(setting, config)
+    return cell_of(name, setting.prior, data, config, labels=labels, num_kicks=kicks, coarse=coarse)
 
 
-def measure(config: CheetahCurvesConfig, cell: Cell, run: Run) -> Measured:
+def measure(config: CheetahCurvesConfig, cell: Cell, run: tc.Run) -> Measured:
     """Scores, and how far the mean's policy comes if it sees no irrelevant inputs."""
     setting, number = cells(config)[cell.name]
     data = _seen(setting, config, number)
@@ -159,10 +151,7 @@ def measure(config: CheetahCurvesConfig, cell: Cell, run: Run) -> Measured:
 def finish(config: CheetahCurvesConfig, done: Mapping[str, Done]) -> Result:
     """All curves, with cloning beside the first."""
     numbers: Results = {
-        "points": [
-            _point(s, [done[s.cell(n)].numbers for n in range(config.num_data_sets)], config)
-            for s in settings_of(config)
-        ],
+        "points": [_point(setting, config, done) for setting in settings_of(config)],
         "clones": [_clones(config, size) for size in sorted(config.sizes)],
         "cells": [each.numbers for each in done.values()],
         "num_data_sets": config.num_data_sets,
@@ -170,9 +159,8 @@ def finish(config: CheetahCurvesConfig, done: Mapping[str, Done]) -> Result:
     return Result(dict(numbers), None, xr.Dataset(coords={"size": sorted(config.sizes)}))
 
 
-def _point(
-    setting: Setting, cells: list[dict[str, Any]], config: CheetahCurvesConfig
-) -> dict[str, Any]:
+def _point(setting: Setting, config: CheetahCurvesConfig, done: Mapping[str, Done]) -> dict:
+    cells = [done[setting.cell(number)].numbers for number in range(config.num_data_sets)]
     names = _SCORES if setting.curve == "dim" else (*_SCORES, "distance")
     point = {
         **setting._asdict(),
@@ -186,7 +174,7 @@ def _point(
     return point
 
 
-def _gradient_seconds(posterior: Posterior) -> float:
+def _gradient_seconds(posterior: tc.Posterior) -> float:
     """Seconds for one value and gradient of the log-likelihood: the fastest of some timings."""
 
     @jax.jit
@@ -196,12 +184,8 @@ def _gradient_seconds(posterior: Posterior) -> float:
 
     z = jnp.zeros(posterior.prior.num_coordinates)
     many(z).block_until_ready()
-    timings = []
-    for _ in range(_TIMINGS):
-        began = time.perf_counter()
-        many(z).block_until_ready()
-        timings.append((time.perf_counter() - began) / _GRADIENTS)
-    return min(timings)
+    timings = timeit.repeat(lambda: many(z).block_until_ready(), number=1, repeat=_TIMINGS)
+    return min(timings) / _GRADIENTS
 
 
 def _clones(config: CheetahCurvesConfig, size: int) -> dict[str, Any]:
@@ -210,5 +194,5 @@ def _clones(config: CheetahCurvesConfig, size: int) -> dict[str, Any]:
     seen = [_data(config, number).first(size) for number in range(config.num_data_sets)]
     for method in shared.CLONES:
         cells = [shared.cloned(method, data, config)[0] for data in seen]
-        row[method] = means_over(cells, ("mean", "balanced", "log_score", "distance"))
+        row[method] = tc.scores.means_over(cells, ("mean", "balanced", "log_score", "distance"))
     return row

@@ -7,20 +7,22 @@ from typing import Any
 
 from traceclass.experiments.car import PRIORS
 from traceclass.experiments.learning_curve.run import Results
-from traceclass.report.chains import chain_warnings, rhat, seconds_in_all
-from traceclass.report.figures import curve, figure, legend_below
-from traceclass.report.page import Section, figures
+from traceclass.report.chains import rhat, warnings_of_cells
+from traceclass.report.figures import curves, figure, legend_below
+from traceclass.report.page import Section, Stored, figures
 from traceclass.report.tables import Column, Row, Table, errors_over, table
-from traceclass.run_directory.contents import Stored
 from traceclass.sampling.diagnostics import STRICT
 
 _CLONES = {"logistic": "cloning: logistic", "network": "cloning: network"}
-_PANELS = (
-    ("failures", "failures, plain argmax"),
-    ("noisy_failures", "failures, noisy argmax"),
-    ("log_score", "held-out log-score"),
-    ("accuracy", "held-out accuracy"),
-)
+_NAMES = PRIORS | _CLONES
+_PANELS = {
+    "failures": "failures, plain argmax",
+    "noisy_failures": "failures, noisy argmax",
+    "log_score": "held-out log-score",
+    "accuracy": "held-out accuracy",
+}
+
+warnings = warnings_of_cells(lambda cell: cell["cell"])
 
 
 def sections(stored: Stored) -> list[Section]:
@@ -30,37 +32,41 @@ def sections(stored: Stored) -> list[Section]:
         drawn = figures(stored, sizes=_draw_sizes)
         made.append(Section("How many demonstrations?", [main_table(results)], drawn))
     if results["noises"]:
-        drawn = figures(stored, noises=_draw_noises)
-        title, rows = "How much does the noise level matter?", results["noises"]
+        drawn, rows = figures(stored, noises=_draw_noises), _rows(results, "noises")
+        title = "How much does the noise level matter?"
         made.append(Section(title, [table(rows, _columns(results, "noise"))], drawn))
     return made
 
 
+def _rows(results: Results, curve: str) -> list[dict[str, Any]]:
+    """The points of a curve, clones below those over the number of demonstrations."""
+    rows = [{"kind": point["prior"], **point} for point in results[curve]]
+    for method in _CLONES if curve == "sizes" else ():
+        own = [{"size": row["size"], **row[method]} for row in results["clones"]]
+        rows += [{"kind": method, **row} for row in own]
+    return rows
+
+
 def main_table(results: Results) -> Table:
     """One line per prior and size, clones below."""
-    clones = [
-        {"size": row["size"], "clone": words, **row[method]}
-        for method, words in _CLONES.items()
-        for row in results["clones"]
-    ]
-    return table([*results["sizes"], *clones], _columns(results, "size", "demonstrations"))
+    return table(_rows(results, "sizes"), _columns(results, "size", "demonstrations"))
 
 
 def _columns(results: Results, at: str, title: str = "") -> tuple[Column, ...]:
-    def noisy(point: Row) -> Any:
-        is_known = "clone" in point or point["num_converged"]
-        return point.get("noisy_failures") if is_known else "not converged"
+    def noisy(row: Row) -> Any:
+        is_known = row["kind"] in _CLONES or row["num_converged"]
+        return row.get("noisy_failures") if is_known else "not converged"
 
-    def worst(point: Row) -> str:
-        left_out = results["num_data_sets"] - point.get("num_converged", 0)
-        if "clone" in point:
+    def worst(row: Row) -> str:
+        if row["kind"] in _CLONES:
             return "-"
-        is_partial = left_out and point["num_converged"]
-        return rhat(point["rhat"]) + (f" ({left_out} left out)" if is_partial else "")
+        left_out = results["num_data_sets"] - row["num_converged"]
+        is_partial = left_out and row["num_converged"]
+        return rhat(row["rhat"]) + (f" ({left_out} left out)" if is_partial else "")
 
     of = results["num_episodes"]
     return (
-        Column("prior", lambda point: point.get("clone") or PRIORS[point["prior"]]),
+        Column("prior", lambda row: _NAMES[row["kind"]]),
         Column(title or at, at, "g"),
         Column(f"noisy failures of {of}", noisy, ".1f"),
         Column(f"failures of {of}", "failures", ".1f"),
@@ -78,13 +84,8 @@ def headline(results: Results) -> str:
     converged = sum(point["num_converged"] for point in points)
     return (
         f"{errors_over(results)}; {converged} of {len(points) * results['num_data_sets']} "
-        f"posteriors have R-hat < {STRICT.largest}; {seconds_in_all(results)}"
+        f"posteriors have R-hat < {STRICT.largest}"
     )
-
-
-def warnings(results: Results) -> list[str]:
-    """What is wrong with single cells."""
-    return chain_warnings(results["cells"], lambda cell: cell["cell"])
 
 
 def _draw_sizes(path: Path, stored: Stored) -> None:
@@ -92,27 +93,15 @@ def _draw_sizes(path: Path, stored: Stored) -> None:
     are the beginnings of the larger ones. A log-score below the axis, or minus infinity, is not
     drawn; see the table.
     """
-    results = stored.results
+    rows = _rows(stored.results, "sizes")
     with figure(path, 10.5, 2.9) as canvas:
-        for axes, (key, title) in zip(canvas.subplots(1, len(_PANELS)), _PANELS, strict=True):
-            for prior in dict.fromkeys(point["prior"] for point in results["sizes"]):
-                own = [p for p in results["sizes"] if p["prior"] == prior]
-                curve(axes, [(p["size"], p[key]) for p in own], prior, PRIORS[prior])
-            for method, words in _CLONES.items():
-                own = [(p["size"], p[method].get(key)) for p in results["clones"]]
-                curve(axes, own, method, words)
-            axes.set(xscale="log", title=title, xlabel="demonstrations")
-            if key == "log_score":
-                axes.set_ylim(-3, 0)
+        drawn = curves(canvas, _PANELS, rows, x="size", words=_NAMES, xlabel="demonstrations")
+        drawn["log_score"].set_ylim(-3, 0)
         legend_below(canvas)
 
 
 def _draw_noises(path: Path, stored: Stored) -> None:
     """Against the noise level of the likelihood, which is also the noise of the noisy argmax."""
-    results = stored.results
+    rows = _rows(stored.results, "noises")
     with figure(path, 10.5, 2.6) as canvas:
-        for axes, (key, title) in zip(canvas.subplots(1, len(_PANELS)), _PANELS, strict=True):
-            prior = results["noises"][0]["prior"]
-            points = [(p["noise"], p[key]) for p in results["noises"]]
-            curve(axes, points, prior, PRIORS[prior])
-            axes.set(xscale="log", title=title, xlabel="noise")
+        curves(canvas, _PANELS, rows, x="noise", words=_NAMES, xlabel="noise")

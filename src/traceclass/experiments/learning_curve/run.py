@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TypedDict
 
 import xarray as xr
 
-from traceclass import control
+import traceclass as tc
 from traceclass.control import mountain_car as car
 from traceclass.experiments import learned as shared
 from traceclass.experiments.car import choices, demonstrations, prior_of
@@ -15,9 +15,6 @@ from traceclass.experiments.cells import Cell, Done, Earlier, Measured, agreed
 from traceclass.experiments.experiment import PriorName, Result, check_table, made_once
 from traceclass.experiments.learned import cloned, course_of, yardsticks
 from traceclass.experiments.learning_curve.settings import LearningCurveConfig
-from traceclass.kernels import hmc
-from traceclass.posterior import Posterior
-from traceclass.sampling import Run
 from traceclass.scores import mean_failures, means_over
 
 
@@ -85,42 +82,31 @@ def cell(config: LearningCurveConfig, name: str, _: Earlier) -> Cell:
     return Cell(
         name=name,
         labels={"cell": name},
-        posterior=Posterior(asked.prior, choices(seen, noise=setting.noise)),
-        kernel=hmc,
+        posterior=tc.Posterior(asked.prior, choices(seen, noise=setting.noise)),
+        kernel=tc.hmc,
         record=asked.record,
         sampling=config.sampling | {"seed": config.seeds[number]},
         until=agreed(config, *asked.record),
     )
 
 
-def measure(config: LearningCurveConfig, cell: Cell, run: Run) -> Measured:
+def measure(config: LearningCurveConfig, cell: Cell, run: tc.Run) -> Measured:
     """Scores of the learned function, and failures with and without noise."""
     setting, number = cells(config)[cell.name]
     asked = _asked(config, setting.prior, setting.noise)
     learned = shared.learned_from(run, asked, num_kept=config.num_kept)
-    noisy = control.noisy_argmax_policy(learned.mean, car.successors, noise=asked.noise)
-    plain = control.argmax_policy(learned.mean, car.successors)
-    course = course_of(config, number)
-    failures = {
-        "noisy_failures": course.drive(noisy)["failures"],
-        "failures": course.drive(plain)["failures"],
-    }
+    noisy = tc.control.noisy_argmax_policy(learned.mean, car.successors, noise=asked.noise)
+    plain = tc.control.argmax_policy(learned.mean, car.successors)
+    policies, course = {"noisy_failures": noisy, "failures": plain}, course_of(config, number)
+    failures = {name: course.drive(policy)["failures"] for name, policy in policies.items()}
     return Measured(learned.numbers | failures)
 
 
 def finish(config: LearningCurveConfig, done: Mapping[str, Done]) -> Result:
     """Both curves, with behavioural cloning beside the first."""
-
-    def points(settings: Sequence[Setting]) -> list[dict[str, Any]]:
-        numbers = range(config.num_data_sets)
-        return [
-            _point(s, [done[s.cell(n)].numbers for n in numbers], config.num_episodes)
-            for s in settings
-        ]
-
     numbers: Results = {
-        "sizes": points(_by_size(config)),
-        "noises": points(_by_noise(config)),
+        "sizes": [_point(setting, config, done) for setting in _by_size(config)],
+        "noises": [_point(setting, config, done) for setting in _by_noise(config)],
         "clones": [_clones(config, size) for size in config.sizes],
         "cells": [each.numbers for each in done.values()],
         "num_episodes": config.num_episodes,
@@ -129,25 +115,23 @@ def finish(config: LearningCurveConfig, done: Mapping[str, Done]) -> Result:
     return Result(dict(numbers), None, xr.Dataset(coords={"size": list(config.sizes)}))
 
 
-def _point(setting: Setting, cells: list[dict[str, Any]], num_episodes: int) -> dict[str, Any]:
+def _point(setting: Setting, config: LearningCurveConfig, done: Mapping[str, Done]) -> dict:
     """Means over the data sets whose chains converged."""
+    cells = [done[setting.cell(number)].numbers for number in range(config.num_data_sets)]
     good, names = [cell for cell in cells if cell["is_converged"]], ("noisy_failures", "failures")
     return {
         **setting._asdict(),
         **shared.row_over(cells, "rank_correlation_visited"),
-        **{name: mean_failures([cell[name] for cell in good], num_episodes) for name in names},
+        **{n: mean_failures([cell[n] for cell in good], config.num_episodes) for n in names},
     }
 
 
 def _clones(config: LearningCurveConfig, size: int) -> dict[str, Any]:
     """Both clones at one size, over the data sets."""
-    tests, _ = yardsticks(config)
     row: dict[str, Any] = {"size": size}
-    for method in control.CLONES:
-        cells = [
-            cloned(method, _first(config, number, size), tests, course_of(config, number))
-            for number in range(config.num_data_sets)
-        ]
+    seen = [_first(config, number, size) for number in range(config.num_data_sets)]
+    for method in tc.control.CLONES:
+        cells = [cloned(method, own, config, number) for number, own in enumerate(seen)]
         row[method] = {
             "failures": mean_failures([cell["failures"] for cell in cells], config.num_episodes),
             **means_over(cells, shared.SCORES),

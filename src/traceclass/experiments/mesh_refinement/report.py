@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from itertools import product
 from pathlib import Path
 
 from traceclass.experiments.mesh_refinement.run import Results
-from traceclass.report.chains import CHAINS, KERNELS, RHAT, chain_table, seconds_in_all
+from traceclass.report.chains import CHAINS, KERNELS, RHAT, chain_table
 from traceclass.report.figures import BLUE, GREEN, GREY, ORANGE, figure, ticks_at
-from traceclass.report.page import Figure, Section
+from traceclass.report.page import Section, Stored, figures
 from traceclass.report.tables import Column, Row, Table, pair, table
-from traceclass.run_directory.contents import Stored
 from traceclass.sampling.diagnostics import STRICT
 
 _COLOURS = {"pcn": BLUE, "pcnl": GREEN, "hmc": ORANGE, "random_walk": GREY}
@@ -33,14 +32,7 @@ def row_of(cells: Sequence[Row], kernel: str, refined: str, first: Row) -> list[
 
 def sections(stored: Stored) -> list[Section]:
     """Acceptance and effective samples, distances of the means, and the chains."""
-    results = stored.results
-    first = results["first"]
-    drawn = Figure(
-        "refinement.png",
-        f"At the step sizes found with {first['modes']} modes per side on {first['cells']} grid "
-        "cells per side: acceptance rates, and effective samples per step (median over the heads).",
-        partial(_draw, results=results),
-    )
+    results, drawn = stored.results, figures(stored, refinement=_draw)
     distances = table(
         results["distances"],
         (
@@ -51,7 +43,7 @@ def sections(stored: Stored) -> list[Section]:
         ),
     )
     return [
-        Section("Acceptance and effective samples per step", [main_table(results)], [drawn]),
+        Section("Acceptance and effective samples per step", [main_table(results)], drawn),
         Section("Distance of the posterior means", [distances]),
         Section("The chains", [chain_table(results["cells"], *_MESH)]),
     ]
@@ -76,10 +68,7 @@ def headline(results: Results) -> str:
         row = row_of(results["cells"], kernel, "modes", results["first"])
         rates = [cell["acceptance_rate"] for cell in row]
         words.append(f"{KERNELS[kernel]} {rates[0]:.2f} to {rates[-1]:.2f}")
-    return (
-        f"acceptance from the coarsest to the finest function: {', '.join(words)}; "
-        f"{seconds_in_all(results)}"
-    )
+    return f"acceptance from the coarsest to the finest function: {', '.join(words)}"
 
 
 def warnings(results: Results) -> list[str]:
@@ -93,21 +82,21 @@ def warnings(results: Results) -> list[str]:
     ]
 
 
-def _draw(path: Path, results: Results) -> None:
-    kernels = list(dict.fromkeys(cell["kernel"] for cell in results["cells"]))
+def _draw(path: Path, stored: Stored) -> None:
+    """At the step sizes found with {first[modes]} modes per side on {first[cells]} grid cells per
+    side: acceptance rates, and effective samples per step (median over the heads).
+    """
+    cells, first = stored.results["cells"], stored.results["first"]
     shown = {"acceptance_rate": "acceptance", "head_ess_per_step": "ESS per step"}
     with figure(path, 8.5, 5.2) as canvas:
         grid = canvas.subplots(2, 2, sharex="col", sharey="row")
-        for row, (name, label) in zip(grid, shown.items(), strict=True):
-            for axes, refined in zip(row, _REFINED, strict=True):
-                for kernel in kernels:
-                    cells = row_of(results["cells"], kernel, refined, results["first"])
-                    sizes, values = zip(*((c[refined], c[name]) for c in cells), strict=True)
-                    axes.plot(sizes, values, "o-", color=_COLOURS[kernel], label=KERNELS[kernel])
-                    ticks_at(axes, sizes)
-            row[0].set_ylabel(label)
-        grid[1, 0].set_yscale("log")
-        for axes, label in zip(grid[1], _REFINED.values(), strict=True):
-            axes.set_xlabel(label)
-        grid[0, 0].set_ylim(0, 1)
+        for axes, (name, refined) in zip(grid.ravel(), product(shown, _REFINED), strict=True):
+            for kernel in dict.fromkeys(cell["kernel"] for cell in cells):
+                row = row_of(cells, kernel, refined, first)
+                sizes, values = zip(*((c[refined], c[name]) for c in row), strict=True)
+                axes.plot(sizes, values, "o-", color=_COLOURS[kernel], label=KERNELS[kernel])
+                ticks_at(axes, sizes)
+        grid[0, 0].set(ylabel=shown["acceptance_rate"], ylim=(0, 1))
+        grid[1, 0].set(ylabel=shown["head_ess_per_step"], xlabel=_REFINED["modes"], yscale="log")
+        grid[1, 1].set_xlabel(_REFINED["cells"])
         grid[0, 1].legend(loc="upper right", ncols=2)

@@ -6,21 +6,19 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, TypedDict
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+import traceclass as tc
+from traceclass.draws import carried
 from traceclass.experiments import aquifer
 from traceclass.experiments.cells import Cell, Done, Earlier, Measured, diagnostics
 from traceclass.experiments.experiment import Result, made_once
 from traceclass.experiments.mesh_refinement.settings import KernelName, MeshRefinementConfig
-from traceclass.kernels import hmc, pcn, pcnl, random_walk
-from traceclass.posterior import Posterior
-from traceclass.priors import Prior
-from traceclass.sampling import Run
 from traceclass.sampling.diagnostics import median_ess, worst_of
+from traceclass.sampling.moments import error_of_mean
 
-_KERNELS = {"pcn": pcn, "pcnl": pcnl, "hmc": hmc, "random_walk": random_walk}
+_KERNELS = {"pcn": tc.pcn, "pcnl": tc.pcnl, "hmc": tc.hmc, "random_walk": tc.random_walk}
 # Steps between draws: those of HMC are whole trajectories.
 _THIN = {"pcn": 25, "pcnl": 25, "hmc": 1, "random_walk": 25}
 
@@ -56,16 +54,15 @@ def _meshes(config: MeshRefinementConfig) -> list[Mesh]:
     return list(dict.fromkeys([*meshes, *(Mesh(config.modes[0], cells) for cells in config.cells)]))
 
 
-@made_once
 def _survey(config: MeshRefinementConfig) -> aquifer.Survey:
     return aquifer.survey(config.seed, noise=config.noise, num_held_out=2)
 
 
 @made_once
-def _posterior(config: MeshRefinementConfig, mesh: Mesh) -> Posterior:
+def _posterior(config: MeshRefinementConfig, mesh: Mesh) -> tc.Posterior:
     """The same wells on every mesh."""
-    likelihood = aquifer.likelihood_of(_survey(config), noise=config.noise, cells=mesh.cells)
-    return Posterior(aquifer.prior_of("kl", num_modes=mesh.modes), likelihood)
+    prior = aquifer.prior_of("kl", num_modes=mesh.modes)
+    return aquifer.posterior_of(prior, _survey(config), noise=config.noise, cells=mesh.cells)
 
 
 def cells(config: MeshRefinementConfig) -> dict[str, tuple[KernelName, Mesh]]:
@@ -81,44 +78,28 @@ def cell(config: MeshRefinementConfig, name: str, earlier: Earlier) -> Cell:
     tuned: dict[str, Any] = {"step_size": "adapt"}
     factory = _KERNELS[kernel]
     if mesh != first:
-        found = earlier(first.cell(kernel))
-        tuning = found.tuning[kernel]
+        found, prior = earlier(first.cell(kernel)), _posterior(config, first).prior
+        tuning, key = found.tuning[kernel], jax.random.key(config.seed)
         if "num_kicks" in tuning:
             factory = factory.using(num_kicks=int(tuning["num_kicks"]))
-        prior = _posterior(config, first).prior
         tuned = {
             "step_size": float(tuning["step_size"]),
             "num_warmup": config.num_warmup // 10,
-            "initial_positions": _carried(found, prior, posterior.prior, config.seed),
+            "initial_positions": carried(key, found.last_positions, prior, posterior.prior),
         }
     share = min(1.0, (config.cells[0] / mesh.cells) ** 2)
     changes = {
-        "moments": {"log_permeability": aquifer.at_picture(posterior.prior)},
-        "group_size": max(1, config.num_chains // 2),
         "num_samples": max(config.min_samples, int(share * config.num_samples)),
         "thin": _THIN[kernel],
         "store_positions": False,
     }
-    return Cell(
-        name=name,
-        labels={"kernel": kernel, **mesh._asdict()},
-        posterior=posterior,
-        kernel=factory,
-        record={"head": aquifer.heads_of(posterior, _survey(config))},
-        sampling=config.sampling | changes | tuned,
+    labels, sampling = {"kernel": kernel, **mesh._asdict()}, config.sampling | changes | tuned
+    return aquifer.cell_of(
+        posterior, _survey(config), sampling, name=name, labels=labels, kernel=factory
     )
 
 
-def _carried(found: Run, prior: Prior, to: Prior, seed: int) -> Any:
-    """Positions under the prior `to` of the same functions as at the end of the first run."""
-    positions = jnp.asarray(found.last_positions)
-    if to.num_coordinates < prior.num_coordinates:
-        return jax.vmap(lambda z: prior.restrict(z, to))(positions)
-    keys = jax.random.split(jax.random.key(seed), len(positions))
-    return jax.vmap(lambda key, z: prior.prolong(key, z, to))(keys, positions)
-
-
-def measure(_: MeshRefinementConfig, cell: Cell, run: Run) -> Measured:
+def measure(_: MeshRefinementConfig, cell: Cell, run: tc.Run) -> Measured:
     """Acceptance, and effective samples per step: of the median head, and the log-likelihood."""
     steps = run.num_chains * run.num_steps
     numbers = {
@@ -127,15 +108,8 @@ def measure(_: MeshRefinementConfig, cell: Cell, run: Run) -> Measured:
         "head_ess_per_step": median_ess(run.draws["head"]) / steps,
         "log_likelihood_ess_per_step": worst_of(run.draws["log_likelihood"])[0] / steps,
     }
-    return Measured(numbers, (*run.moments("log_permeability"), _mean_error(run)))
-
-
-def _mean_error(run: Run) -> float:
-    """The standard error of the mean field, from the spread of the chains' own means."""
-    means = np.asarray(run.running_moments["log_permeability"].mean, dtype=np.float64)
-    if len(means) < 2:
-        return float("nan")
-    return float(np.sqrt(np.mean(means.var(axis=0, ddof=1) / len(means))))
+    error = error_of_mean(run.running_moments["log_permeability"])
+    return Measured(numbers, (*run.moments("log_permeability"), error))
 
 
 def finish(config: MeshRefinementConfig, done: Mapping[str, Done]) -> Result:

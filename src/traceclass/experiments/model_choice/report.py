@@ -11,21 +11,13 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from traceclass.experiments.model_choice.run import Results
-from traceclass.report.chains import RHAT, chain_warnings, num_converged, seconds_in_all
-from traceclass.report.figures import BLUE, GREY, ORANGE, figure, ticks_at
-from traceclass.report.page import Figure, Section
+from traceclass.report.chains import RHAT, chain_warnings, num_converged
+from traceclass.report.figures import BLUE, GREY, ORANGE, figure, line, ticks_at
+from traceclass.report.page import Figure, Section, Stored
 from traceclass.report.tables import Column, Row, Table, pair, table
-from traceclass.run_directory.contents import Stored
 from traceclass.sampling.diagnostics import USUAL
 
 _PROBLEMS = {"mountain-car": "mountain car", "regression": "regression"}
-_HYPERPARAMETERS = {
-    "alpha": "alpha",
-    "weight_variance": "weight variance",
-    "bias_variance": "bias variance",
-    "noise": "noise",
-}
-
 _COLUMNS = (
     Column("model", "model"),
     Column("log-evidence", pair("log_evidence", "log_evidence_error"), ".1f", marked=True),
@@ -62,36 +54,32 @@ def sections(stored: Stored) -> list[Section]:
 
 def main_table(results: Results) -> Table:
     """One line per model, in brackets where its chains did not converge."""
-    rows = [
-        {**row, "model": f"{_PROBLEMS[name]}, {row['model']}"}
-        for name, problem in results["problems"].items()
-        for row in _models(problem)
-    ]
-    return table(rows, [_COLUMNS[n] for n in (0, 1, 2, -1)])
+    return table(_all_models(results), [_COLUMNS[n] for n in (0, 1, 2, -1)])
 
 
 def headline(results: Results) -> str:
     """The run in one sentence for the terminal."""
-    best, everything = [], []
+    best = []
     for name, problem in results["problems"].items():
-        models = _models(problem)
-        everything += models
-        good = {model["log_evidence"]: model["model"] for model in models if model["is_converged"]}
+        good = {m["log_evidence"]: m["model"] for m in _models(problem) if m["is_converged"]}
         said = f"{good[max(good)]} has the highest evidence" if good else "no model converged"
         best.append(f"{_PROBLEMS[name]}: {said}")
-    return (
-        f"{'; '.join(best)}; {num_converged(everything)} models with R-hat < {USUAL.largest}; "
-        f"{seconds_in_all(results)}"
-    )
+    converged = num_converged(_all_models(results))
+    return f"{'; '.join(best)}; {converged} models with R-hat < {USUAL.largest}"
 
 
 def warnings(results: Results) -> list[str]:
     """What is wrong with single runs."""
-    found = []
-    for name, problem in results["problems"].items():
-        words = _PROBLEMS[name]
-        found += chain_warnings(_models(problem), lambda row, w=words: f"{w}, {row['model']}")
-    return found
+    return chain_warnings(_all_models(results), lambda model: model["model"])
+
+
+def _all_models(results: Results) -> list[Row]:
+    """The models of every problem, named with it."""
+    return [
+        {**model, "model": f"{_PROBLEMS[name]}, {model['model']}"}
+        for name, problem in results["problems"].items()
+        for model in _models(problem)
+    ]
 
 
 def _models(problem: Row) -> list[dict[str, Any]]:
@@ -99,8 +87,7 @@ def _models(problem: Row) -> list[dict[str, Any]]:
     models: dict[str, dict[str, Any]] = {}
     for sweep, cells in problem["sweeps"].items():
         for cell in cells:
-            is_base = cell["cell"] == "base"
-            words = "base" if is_base else f"{sweep} {cell['value']:g}"
+            words = "base" if cell["cell"] == "base" else f"{sweep} {cell['value']:g}"
             models.setdefault(cell["cell"], {"model": words, **cell})
     return [*models.values(), {"model": "inferred", **problem["inferred"]}]
 
@@ -108,7 +95,7 @@ def _models(problem: Row) -> list[dict[str, Any]]:
 def _inferred_table(problem: Row) -> Table:
     inferred = problem["inferred"]
     columns = (
-        Column("inferred", lambda name: _HYPERPARAMETERS[name]),
+        Column("inferred", lambda name: name.replace("_", " ")),
         Column("prior median (5 to 95 %)", inferred["prior"].get, _interval),
         Column("posterior median (5 to 95 %)", inferred["posterior"].get, _interval),
     )
@@ -116,33 +103,30 @@ def _inferred_table(problem: Row) -> Table:
 
 
 def _interval(quantiles: list[float]) -> str:
-    low, middle, high = quantiles
-    return f"{middle:.3g} ({low:.3g} to {high:.3g})"
+    return "{1:.3g} ({0:.3g} to {2:.3g})".format(*quantiles)
 
 
 def _draw_sweeps(path: Path, problem: Row) -> None:
     sweeps = {name: cells for name, cells in problem["sweeps"].items() if cells}
+    scores = {"log_evidence": "log-evidence", "held_out": "held-out log-score"}
     with figure(path, 3.2 * len(sweeps) + 0.6, 4.6) as canvas:
-        axes = canvas.subplots(2, len(sweeps), squeeze=False, sharey="row")
-        for column, (sweep, cells) in enumerate(sweeps.items()):
-            for row, score in enumerate(("log_evidence", "held_out")):
-                _draw_sweep(axes[row, column], cells, score, problem["inferred"])
-            axes[1, column].set_xlabel(sweep)
-            for row in (0, 1):
-                ticks_at(axes[row, column], [cell["value"] for cell in cells], rotation=45)
-        axes[0, 0].set_ylabel("log-evidence")
-        axes[1, 0].set_ylabel("held-out log-score")
+        grid = canvas.subplots(2, len(sweeps), squeeze=False, sharey="row")
+        for row, (score, label) in zip(grid, scores.items(), strict=True):
+            for axes, cells in zip(row, sweeps.values(), strict=True):
+                _draw_sweep(axes, cells, score, problem["inferred"])
+                ticks_at(axes, [cell["value"] for cell in cells], rotation=45)
+            row[0].set_ylabel(label)
+        for axes, sweep in zip(grid[1], sweeps, strict=True):
+            axes.set_xlabel(sweep)
 
 
 def _draw_sweep(axes: Axes, cells: list[dict[str, Any]], score: str, inferred: Any) -> None:
     known = [cell for cell in cells if cell[score] is not None]
-    values = [cell["value"] for cell in known]
-    scores = np.array([cell[score] for cell in known])
-    errors = np.array([cell[f"{score}_error"] or 0.0 for cell in known])
-    axes.errorbar(values, scores, yerr=2 * errors, color=BLUE, linewidth=1, capsize=2)
-    for cell, value in zip(known, scores, strict=True):
+    points = [(cell["value"], cell[score], 2 * (cell[f"{score}_error"] or 0.0)) for cell in known]
+    line(axes, points, marker="", capsize=2, color=BLUE)
+    for cell in known:
         face = BLUE if cell["is_converged"] else "white"
-        axes.plot(cell["value"], value, "o", ms=4, color=BLUE, markerfacecolor=face)
+        axes.plot(cell["value"], cell[score], "o", ms=4, color=BLUE, markerfacecolor=face)
     if inferred[score] is not None:
         width = 2 * (inferred[f"{score}_error"] or 0.0)
         axes.axhspan(inferred[score] - width, inferred[score] + width, color="0.88", zorder=0)
@@ -155,11 +139,10 @@ def _draw_inferred(path: Path, name: str, problem: Row, arrays: xr.Dataset) -> N
     with figure(path, 2.4 * len(names) + 0.4, 2.2) as canvas:
         for axes, each in zip(np.atleast_1d(canvas.subplots(1, len(names))), names, strict=True):
             draws = arrays[f"{name} {each}"].values
-            low, _, high = inferred["prior"][each]
-            axes.axvspan(low, high, color="0.9", zorder=0)
+            axes.axvspan(*inferred["prior"][each][::2], color="0.9", zorder=0)
             edges = np.geomspace(draws.min(), draws.max(), 30)
             axes.hist(draws, bins=edges.tolist(), density=True, color=BLUE, alpha=0.8)
             axes.axvline(inferred["posterior"][each][1], color=ORANGE, linewidth=1)
-            axes.set(xlabel=_HYPERPARAMETERS[each], yticks=[])
-            low, middle, high = inferred["posterior"][each]
-            ticks_at(axes, [float(f"{q:.2g}") for q in (low, middle, high)], rotation=45)
+            axes.set(xlabel=each.replace("_", " "), yticks=[])
+            quantiles = [float(f"{q:.2g}") for q in inferred["posterior"][each]]
+            ticks_at(axes, quantiles, rotation=45)

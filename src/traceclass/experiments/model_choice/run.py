@@ -11,19 +11,13 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
+import traceclass as tc
 from traceclass.control import mountain_car as car
 from traceclass.experiments.car import choices, demonstrations, held_out
 from traceclass.experiments.cells import Cell, Done, Earlier, Measured
 from traceclass.experiments.experiment import Result, made_once
 from traceclass.experiments.model_choice.settings import HIERARCHICAL, SWEEPS, ModelChoiceConfig
-from traceclass.kernels import hmc, tempered
-from traceclass.likelihoods import GaussianRegression
-from traceclass.model_choice import compare
 from traceclass.module import Module
-from traceclass.posterior import Posterior
-from traceclass.priors import Hyper, LogNormal, ShiftedLogNormal, TraceClassNetwork, scale_to_box
-from traceclass.priors.base import Prior
-from traceclass.sampling import Run
 from traceclass.sampling.adaptation import MIN_WARMUP
 from traceclass.sampling.diagnostics import USUAL, worst_of
 
@@ -55,7 +49,7 @@ class Candidate(NamedTuple):
 
     sweep: str
     value: float | None
-    prior: Prior
+    prior: tc.Prior
 
     @property
     def name(self) -> str:
@@ -65,7 +59,7 @@ class Candidate(NamedTuple):
 class Inferred(Module):
     """z -> one hyperparameter; a module, so that runs of one shape compile once."""
 
-    prior: Hyper
+    prior: tc.Hyper
     name: str = eqx.field(static=True)
 
     def __call__(self, z: Array) -> Array:
@@ -100,13 +94,13 @@ def data_of(config: ModelChoiceConfig, problem: str) -> Data:
         seen = demonstrations(config.seed, config.num_observations)
         unseen = held_out(config.seed, config.num_held_out)
         learned, judged = (choices(part, noise=config.noise) for part in (seen, unseen))
-        return Data(learned, judged, 2, scale_to_box(car.LOW, car.HIGH))
+        return Data(learned, judged, 2, tc.scale_to_box(car.LOW, car.HIGH))
     rng = np.random.default_rng(config.seed)
 
-    def drawn(count: int) -> GaussianRegression:
+    def drawn(count: int) -> tc.GaussianRegression:
         x = rng.uniform(-1, 1, size=count)
         y = target(x) + config.regression_noise * rng.normal(size=count)
-        return GaussianRegression(x[:, None], y, noise=config.regression_noise)
+        return tc.GaussianRegression(x[:, None], y, noise=config.regression_noise)
 
     return Data(drawn(config.num_observations), drawn(config.num_held_out), 1, None)
 
@@ -116,9 +110,9 @@ def candidates_of(config: ModelChoiceConfig, problem: str) -> list[Candidate]:
     """The base model once in each sweep that has its value, and the hierarchical one."""
     data = data_of(config, problem)
 
-    def network(**changed: Any) -> TraceClassNetwork:
+    def network(**changed: Any) -> tc.TraceClassNetwork:
         settings = _base(config) | changed
-        return TraceClassNetwork(
+        return tc.TraceClassNetwork(
             num_inputs=data.num_inputs,
             widths=(int(settings["width"]),) * config.depth,
             alpha=settings["alpha"],
@@ -128,25 +122,21 @@ def candidates_of(config: ModelChoiceConfig, problem: str) -> list[Candidate]:
         )
 
     values = {"alpha": config.alphas, "variance": config.variances, "width": config.widths}
-    swept = [
-        Candidate(sweep, value, network(**{sweep: value}))
-        for sweep in SWEEPS
-        for value in values[sweep]
-    ]
+    swept = [Candidate(s, value, network(**{s: value})) for s in SWEEPS for value in values[s]]
     return [*swept, Candidate(HIERARCHICAL, None, _hierarchical(config, data, network()))]
 
 
-def _hierarchical(config: ModelChoiceConfig, data: Data, network: TraceClassNetwork) -> Hyper:
+def _hierarchical(config: ModelChoiceConfig, data: Data, network: tc.TraceClassNetwork) -> tc.Hyper:
     """Alpha, both variances and the noise of an observation inferred; not the noise of a choice.
 
     A choice depends on v / noise alone, so its noise would be a second variance of the last layer.
     """
-    variance = LogNormal(median=config.variance, sigma=_SIGMA_VARIANCE)
-    is_regression = isinstance(data.likelihood, GaussianRegression)
-    noise = LogNormal(median=config.regression_noise, sigma=_SIGMA_NOISE)
-    return Hyper(
+    variance = tc.LogNormal(median=config.variance, sigma=_SIGMA_VARIANCE)
+    is_regression = isinstance(data.likelihood, tc.GaussianRegression)
+    noise = tc.LogNormal(median=config.regression_noise, sigma=_SIGMA_NOISE)
+    return tc.Hyper(
         network,
-        alpha=ShiftedLogNormal(low=1.0, median=config.alpha, sigma=_SIGMA_ALPHA),
+        alpha=tc.ShiftedLogNormal(low=1.0, median=config.alpha, sigma=_SIGMA_ALPHA),
         weight_variance=variance,
         bias_variance=variance,
         noise=noise if is_regression else None,
@@ -180,7 +170,7 @@ def cell(config: ModelChoiceConfig, name: str, _: Earlier) -> Cell:
     points = np.asarray(data.held_out.points)
     few = points[:: max(1, len(points) // _NUM_VALUES)]
     record: dict[str, Any] = {"values": Values(prior.at(few))}
-    if isinstance(prior, Hyper):
+    if isinstance(prior, tc.Hyper):
         record |= {each: Inferred(prior, each) for each in prior.names}
     fewer: dict[str, Any] = {}
     if sweep == "width" and (value or 0) > config.widest_in_full:
@@ -188,18 +178,18 @@ def cell(config: ModelChoiceConfig, name: str, _: Earlier) -> Cell:
     return Cell(
         name=name,
         labels={},
-        posterior=Posterior(prior, data.likelihood),
-        kernel=tempered(hmc, num_temperatures=config.num_temperatures),
+        posterior=tc.Posterior(prior, data.likelihood),
+        kernel=tc.tempered(tc.hmc, num_temperatures=config.num_temperatures),
         record=record,
         sampling=config.sampling | fewer,
     )
 
 
-def measure(config: ModelChoiceConfig, cell: Cell, run: Run) -> Measured:
+def measure(config: ModelChoiceConfig, cell: Cell, run: tc.Run) -> Measured:
     """Evidence, held-out score and leave-one-out score; the draws of hyperparameters are kept."""
     problem, candidate = cells(config)[cell.name]
     judged = data_of(config, problem).held_out
-    scores = compare({_key(candidate, config): run}, held_out=judged).models[0]
+    scores = tc.compare({_key(candidate, config): run}, held_out=judged).models[0]
     tempering, evidence = run.tempering, run.evidence
     rhat = max(worst_of(values)[1] for values in run.draws.values())
     numbers = {
@@ -220,7 +210,7 @@ def measure(config: ModelChoiceConfig, cell: Cell, run: Run) -> Measured:
         "is_converged": bool(rhat < USUAL.largest),
         "seconds": run.compile_seconds + run.warmup_seconds + run.sampling_seconds,
     }
-    names = candidate.prior.names if isinstance(candidate.prior, Hyper) else ()
+    names = candidate.prior.names if isinstance(candidate.prior, tc.Hyper) else ()
     return Measured(numbers, {name: run.draws[name].ravel() for name in names})
 
 
@@ -229,22 +219,17 @@ def finish(config: ModelChoiceConfig, done: Mapping[str, Done]) -> Result:
     numbers: Results = {"problems": {}, "base": _base(config)}
     arrays = {}
     for problem in config.problems:
-        candidates = candidates_of(config, problem)
+        *swept, (_, _, hyper) = candidates_of(config, problem)
+        sweeps: dict[str, list[Any]] = {sweep: [] for sweep in SWEEPS}
+        for candidate in swept:
+            key = _key(candidate, config)
+            row = {"value": candidate.value, "cell": key, **done[f"{problem}-{key}"].numbers}
+            sweeps[candidate.sweep].append(row)
         inferred = done[f"{problem}-{HIERARCHICAL}"]
-        numbers["problems"][problem] = {
-            "sweeps": {
-                sweep: [
-                    {"value": c.value, "cell": key} | done[f"{problem}-{key}"].numbers
-                    for c, key in ((c, _key(c, config)) for c in candidates if c.sweep == sweep)
-                ]
-                for sweep in SWEEPS
-            },
-            HIERARCHICAL: inferred.numbers
-            | {
-                "posterior": _quantiles(inferred.kept),
-                "prior": _quantiles(_prior_draws(candidates[-1].prior)),
-            },
-        }
+        assert isinstance(hyper, tc.Hyper)
+        drawn = jax.vmap(hyper.hyperparameters)(hyper.sample(jax.random.key(0), (4_000,)))
+        found = {"posterior": _quantiles(inferred.kept), "prior": _quantiles(drawn)}
+        numbers["problems"][problem] = {"sweeps": sweeps, HIERARCHICAL: inferred.numbers | found}
         arrays |= {f"{problem} {n}": (("draw",), draws) for n, draws in inferred.kept.items()}
     return Result(dict(numbers), None, xr.Dataset(arrays))
 
@@ -252,8 +237,3 @@ def finish(config: ModelChoiceConfig, done: Mapping[str, Done]) -> Result:
 def _quantiles(draws: Mapping[str, Any]) -> dict[str, list[float]]:
     """5, 50 and 95 % of every hyperparameter."""
     return {n: np.quantile(np.asarray(d), _PROBABILITIES).tolist() for n, d in draws.items()}
-
-
-def _prior_draws(prior: Prior) -> Mapping[str, Array]:
-    assert isinstance(prior, Hyper)
-    return jax.vmap(prior.hyperparameters)(prior.sample(jax.random.key(0), (4_000,)))

@@ -14,8 +14,8 @@ from matplotlib.colors import ListedColormap
 from traceclass.experiments.car import PRIORS, SHORT
 from traceclass.report.chains import KERNELS
 from traceclass.report.figures import ACTION_COLOURS, ACTIONS, GREY, ROW_COLOURS, boxes, figure
+from traceclass.report.page import Stored
 from traceclass.report.tables import ALTERNATIVES, Row, marked
-from traceclass.run_directory.contents import Stored
 
 
 def name_of(row: Row) -> str:
@@ -134,15 +134,14 @@ def draw_truth(path: Path, stored: Stored) -> None:
     """Posterior mean against the true value at states of held-out drives. Any increasing curve
     would be a perfect match.
     """
-    arrays = stored.arrays
-    names = [str(name) for name in arrays["prior"].values]
-    with figure(path, 2.8 * len(names), 2.7) as canvas:
-        for axes, name in zip(canvas.subplots(1, len(names), squeeze=False)[0], names, strict=True):
-            values = arrays["held_out_value"].sel(prior=name)
-            colour = ROW_COLOURS[name]
-            axes.scatter(arrays["held_out_truth"], values, s=8, color=colour, alpha=0.6)
+    truth, values = (stored.arrays[f"held_out_{name}"] for name in ("truth", "value"))
+    with figure(path, 2.8 * len(values), 2.7) as canvas:
+        panels = canvas.subplots(1, len(values), squeeze=False)[0]
+        for axes, own in zip(panels, values, strict=True):
+            name = str(own["prior"].values)
+            axes.scatter(truth, own, s=8, color=ROW_COLOURS[name], alpha=0.6)
             axes.set(title=PRIORS[name], xlabel="minus steps to the flag")
-        canvas.axes[0].set_ylabel("posterior mean of v")
+        panels[0].set_ylabel("posterior mean of v")
 
 
 def draw_policies(path: Path, stored: Stored) -> None:
@@ -150,9 +149,8 @@ def draw_policies(path: Path, stored: Stored) -> None:
     velocity is clipped, all actions lead to one state: left is shown.
     """
     arrays = stored.arrays
-    names = [str(name) for name in arrays["prior"].values]
     panels = [("expert", arrays["expert_policy"]), ("value iteration", arrays["optimal_policy"])]
-    panels += [(PRIORS[name], arrays["policy"].sel(prior=name)) for name in names]
+    panels += [(PRIORS[str(own["prior"].values)], own) for own in arrays["policy"]]
     with figure(path, 2.6 * len(panels), 2.7) as canvas:
         look: Any = {"cmap": ListedColormap(ACTION_COLOURS), "vmin": -0.5, "vmax": 2.5}
         row = canvas.subplots(1, len(panels), sharey=True)

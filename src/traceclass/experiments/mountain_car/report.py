@@ -7,16 +7,9 @@ import numpy as np
 from traceclass.experiments.mountain_car import figures as drawing
 from traceclass.experiments.mountain_car.figures import name_of
 from traceclass.experiments.mountain_car.run import Results
-from traceclass.report.chains import (
-    RHAT,
-    chain_table,
-    chain_warnings,
-    num_converged,
-    seconds_in_all,
-)
-from traceclass.report.page import Section, figures
+from traceclass.report.chains import RHAT, chain_table, num_converged, warnings_of_cells
+from traceclass.report.page import Section, Stored, figures
 from traceclass.report.tables import Column, Row, Table, errors_over, table
-from traceclass.run_directory.contents import Stored
 from traceclass.sampling.diagnostics import STRICT
 from traceclass.scores import binomial_error
 
@@ -34,44 +27,48 @@ _LEGEND = Table(
         ("brackets", "the chains did not converge"),
     ),
 )
-
-
 _DATA_SET = (Column("posterior", name_of), Column("data set", "data_set"))
+_SCORES = (
+    Column("held-out drives", name_of),
+    Column("log-score", "log_score", ".3f"),
+    Column("accuracy", "accuracy", ".3f"),
+    Column("calibration error", "calibration_error", ".3f"),
+)
+_TRUTH = (
+    Column("rank correlation with the true value", name_of),
+    Column("visited states", "rank_correlation_visited", ".3f"),
+    Column("whole box", "rank_correlation_box", ".3f"),
+)
+
+warnings = warnings_of_cells(lambda c: f"{c['prior']}-{c['kernel']}-{c['data_set']}")
 
 
 def sections(stored: Stored) -> list[Section]:
     """Driving, probabilities, the true value, and the chains."""
     results = stored.results
-    driving = [_LEGEND, main_table(results), _spread_table(results)]
+    surfaces = {"value": drawing.draw_surfaces, "truth": drawing.draw_truth}
+    draws = {"differences": drawing.draw_prior_differences, "log_likelihood": drawing.draw_traces}
+    error = Column("error of the table of the mean", "interpolation_error", ".0e")
     return [
         Section(
             "Driving by the learned value function",
-            driving,
+            [_LEGEND, main_table(results), _spread_table(results)],
             figures(stored, failures=drawing.draw_failures, steps=drawing.draw_steps),
         ),
         Section(
             "Can its probabilities be trusted? (one set of held-out drives for all rows)",
-            [_score_table(results)],
+            [table([*results["rows"], *results["alternatives"]], _SCORES)],
             figures(stored, calibration=drawing.draw_calibration),
         ),
         Section(
             "Is it the true value function?",
-            [_truth_table(results)],
-            figures(
-                stored,
-                value=drawing.draw_surfaces,
-                truth=drawing.draw_truth,
-                policy=drawing.draw_policies,
-            ),
+            [table(results["rows"], _TRUTH)],
+            figures(stored, **surfaces, policy=drawing.draw_policies),
         ),
         Section(
             "The chains",
-            [_chain_table(results)],
-            figures(
-                stored,
-                differences=drawing.draw_prior_differences,
-                log_likelihood=drawing.draw_traces,
-            ),
+            [chain_table(results["cells"], *_DATA_SET, more=[error])],
+            figures(stored, **draws),
         ),
     ]
 
@@ -106,14 +103,7 @@ def headline(results: Results) -> str:
     """The run in one sentence for the terminal."""
     return (
         f"{errors_over(results)}; {num_converged(results['cells'])} cells have R-hat < "
-        f"{STRICT.largest} on everything recorded; {seconds_in_all(results)}"
-    )
-
-
-def warnings(results: Results) -> list[str]:
-    """What is wrong with single cells."""
-    return chain_warnings(
-        results["cells"], lambda cell: f"{cell['prior']}-{cell['kernel']}-{cell['data_set']}"
+        f"{STRICT.largest} on everything recorded"
     )
 
 
@@ -137,27 +127,3 @@ def _spread_table(results: Results) -> Table:
         RHAT,
     )
     return table(results["cells"], columns)
-
-
-def _score_table(results: Results) -> Table:
-    columns = (
-        Column("held-out drives", name_of),
-        Column("log-score", "log_score", ".3f"),
-        Column("accuracy", "accuracy", ".3f"),
-        Column("calibration error", "calibration_error", ".3f"),
-    )
-    return table([*results["rows"], *results["alternatives"]], columns)
-
-
-def _truth_table(results: Results) -> Table:
-    columns = (
-        Column("rank correlation with the true value", name_of),
-        Column("visited states", "rank_correlation_visited", ".3f"),
-        Column("whole box", "rank_correlation_box", ".3f"),
-    )
-    return table(results["rows"], columns)
-
-
-def _chain_table(results: Results) -> Table:
-    error = Column("error of the table of the mean", "interpolation_error", ".0e")
-    return chain_table(results["cells"], *_DATA_SET, more=[error])

@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from traceclass import control
+import traceclass as tc
 from traceclass.control import mountain_car as car
 from traceclass.control.grid_value import grid_points
 from traceclass.control.policies import Policy, successor_values
@@ -26,11 +26,8 @@ from traceclass.experiments.cells import Cell, Done, Earlier, Measured, agreed, 
 from traceclass.experiments.experiment import PriorName, Result, check_table, made_once
 from traceclass.experiments.learned import Learned, yardsticks
 from traceclass.experiments.mountain_car.settings import PAPER_FAILURES, MountainCarConfig
-from traceclass.posterior import Posterior
-from traceclass.priors import Prior
-from traceclass.sampling import Run
 from traceclass.sampling.adaptation import MIN_WARMUP
-from traceclass.sampling.moments import add_draw, no_moments, pooled
+from traceclass.sampling.moments import moments_of
 from traceclass.scores import mean_failures, mean_over, means_over
 
 # A step of HMC is a trajectory of dozens of gradients, so a draw takes fewer of them: shares of
@@ -66,7 +63,7 @@ def _demonstrations(config: MountainCarConfig, number: int) -> car.Demonstration
 
 
 @made_once
-def _prior(config: MountainCarConfig, name: PriorName) -> Prior:
+def _prior(config: MountainCarConfig, name: PriorName) -> tc.Prior:
     settings = ("widths", "alpha", "weight_variance", "bias_variance", "activation")
     settings += ("iid_variance", "max_frequency")
     return prior_of(name, **{setting: getattr(config, setting) for setting in settings})
@@ -102,7 +99,7 @@ def cell(config: MountainCarConfig, name: str, _: Earlier) -> Cell:
     return Cell(
         name=name,
         labels={"prior": prior, "kernel": kernel, "data_set": int(number)},
-        posterior=Posterior(asked.prior, likelihood),
+        posterior=tc.Posterior(asked.prior, likelihood),
         kernel=KERNELS[kernel],
         record=asked.record,
         sampling=config.sampling | changes,
@@ -110,7 +107,7 @@ def cell(config: MountainCarConfig, name: str, _: Earlier) -> Cell:
     )
 
 
-def measure(config: MountainCarConfig, cell: Cell, run: Run) -> Measured:
+def measure(config: MountainCarConfig, cell: Cell, run: tc.Run) -> Measured:
     """Scores of the learned function, and episodes under each policy of it."""
     asked = _asked(config, cell.labels["prior"])
     learned = shared.learned_from(run, asked, num_kept=config.num_kept)
@@ -123,12 +120,12 @@ def _drive(learned: Learned, config: MountainCarConfig, course: shared.Course) -
     draws = jax.random.choice(course.keys.thompson, learned.positions, (config.num_episodes,))
 
     def noisy(value: Any) -> Policy:
-        return control.noisy_argmax_policy(value, car.successors, noise=config.noise)
+        return tc.control.noisy_argmax_policy(value, car.successors, noise=config.noise)
 
     policies = {
         "noisy_argmax": noisy(learned.mean),
-        "argmax": control.argmax_policy(learned.mean, car.successors),
-        "thompson": control.thompson_policy(learned.prior, draws, car.successors),
+        "argmax": tc.control.argmax_policy(learned.mean, car.successors),
+        "thompson": tc.control.thompson_policy(learned.prior, draws, car.successors),
     }
     return {
         "policies": {name: course.drive(policy) for name, policy in policies.items()},
@@ -184,11 +181,9 @@ def _alternative_rows(config: MountainCarConfig) -> list[dict[str, Any]]:
     for name in by_data_set[0]:
         own = [alternatives[name] for alternatives in by_data_set]
         failures = mean_failures([each["failures"] for each in own], config.num_episodes)
-        rows.append(
-            {"name": name, "failures": failures}
-            | means_over(own, ("median_steps", *shared.SCORES))
-            | {"calibration": [each["calibration"] for each in own if "calibration" in each]}
-        )
+        calibration = [each["calibration"] for each in own if "calibration" in each]
+        row = {"name": name, "failures": failures, "calibration": calibration}
+        rows.append(row | means_over(own, ("median_steps", *shared.SCORES)))
     return rows
 
 
@@ -196,10 +191,10 @@ def _alternatives(config: MountainCarConfig, number: int) -> dict[str, dict[str,
     """Clones of the expert, the expert itself and the optimal driver, on one data set."""
     (tests, truth), course = yardsticks(config), shared.course_of(config, number)
     seen = _demonstrations(config, number)
-    rows = {str(method): shared.cloned(method, seen, tests, course) for method in control.CLONES}
+    rows = {str(m): shared.cloned(m, seen, config, number) for m in tc.control.CLONES}
     drivers: dict[str, Policy] = {
         "expert": lambda key, states: car.expert(states),  # noqa: ARG005
-        "optimal": control.argmax_policy(truth, car.successors),
+        "optimal": tc.control.argmax_policy(truth, car.successors),
     }
     for name, policy in drivers.items():
         actions = policy(jax.random.key(0), tests.states)
@@ -213,34 +208,31 @@ def _arrays(config: MountainCarConfig, shown: dict[str, Learned]) -> xr.Dataset:
     tests, truth = yardsticks(config)
     side = config.grid
     grid = grid_points(car.LOW, car.HIGH, (side, side))
-    on_grid, of_state = ("position", "velocity"), "state"
     means = [np.asarray(learned.mean(grid)) for learned in shown.values()]
     seen, states = _demonstrations(config, 0), jnp.array(TEST_STATES)
 
     def best(value: Any) -> np.ndarray:
         return np.asarray(jnp.argmax(successor_values(value, car.successors, grid), axis=1))
 
-    def panels(values: list[np.ndarray]) -> Any:
-        return ("prior", *on_grid), np.stack(values).reshape(-1, side, side)
-
-    def panel(values: Any) -> Any:
-        return on_grid, np.asarray(values).reshape(side, side)
+    def on_grid(values: Any, *prior: str) -> Any:
+        values = np.asarray(values)
+        return (*prior, "position", "velocity"), values.reshape(*values.shape[:-1], side, side)
 
     at_tests = np.stack([np.asarray(learned.mean(tests.states)) for learned in shown.values()])
     return xr.Dataset(
         {
-            "value_mean": panels([m - m.max() for m in means]),
-            "value_sd": panels([_sd_of_differences(each, grid) for each in shown.values()]),
-            "policy": panels([best(learned.mean) for learned in shown.values()]),
-            "expert_policy": panel(car.expert(grid)),
-            "optimal_policy": panel(best(truth)),
-            "true_value": panel(truth(grid)),
-            "demonstration_states": (("demonstration", of_state), np.asarray(seen.states)),
+            "value_mean": on_grid([m - m.max() for m in means], "prior"),
+            "value_sd": on_grid([_sd_of_differences(f, grid) for f in shown.values()], "prior"),
+            "policy": on_grid([best(learned.mean) for learned in shown.values()], "prior"),
+            "expert_policy": on_grid(car.expert(grid)),
+            "optimal_policy": on_grid(best(truth)),
+            "true_value": on_grid(truth(grid)),
+            "demonstration_states": (("demonstration", "state"), np.asarray(seen.states)),
             "demonstration_actions": ("demonstration", np.asarray(seen.actions)),
-            "held_out_states": (("held_out", of_state), np.asarray(tests.states)),
+            "held_out_states": (("held_out", "state"), np.asarray(tests.states)),
             "held_out_truth": ("held_out", np.asarray(truth(tests.states))),
             "held_out_value": (("prior", "held_out"), at_tests),
-            "test_states": (("test", of_state), np.array(TEST_STATES)),
+            "test_states": (("test", "state"), np.array(TEST_STATES)),
             "test_expert": ("test", np.asarray(car.expert(states))),
         },
         coords={
@@ -255,10 +247,8 @@ def _sd_of_differences(learned: Learned, grid: Array) -> np.ndarray:
     """The posterior sd of v(x) - v(valley): the likelihood does not see a constant added to v."""
     values_of = learned.prior.at(jnp.concatenate([grid, jnp.array([[-0.5, 0.0]])]))
 
-    def add(moments: Any, z: Array) -> Any:
+    def differences(z: Array) -> Array:
         values = values_of(z)
-        return add_draw(moments, values[:-1] - values[-1]), None
+        return values[:-1] - values[-1]
 
-    begin = no_moments(jnp.zeros(len(grid)))
-    found, _ = jax.jit(lambda z: jax.lax.scan(add, begin, z))(learned.positions)
-    return pooled(jax.tree.map(lambda part: part[None], found))[1]
+    return moments_of(differences, learned.positions)[1]

@@ -11,11 +11,10 @@ from traceclass.experiments.car import PRIORS, SHORT
 from traceclass.experiments.mountain_car.figures import draw_differences
 from traceclass.experiments.prior_comparison.run import Results
 from traceclass.experiments.prior_comparison.settings import DECIDED, PAPER
-from traceclass.report.chains import chain_table, no_warnings, rhat, seconds_in_all
+from traceclass.report.chains import chain_table, no_warnings, rhat
 from traceclass.report.figures import ACTIONS
-from traceclass.report.page import Figure, Section
+from traceclass.report.page import Figure, Section, Stored
 from traceclass.report.tables import Column, Table, marked, written
-from traceclass.run_directory.contents import Stored
 
 warnings = no_warnings
 
@@ -64,7 +63,7 @@ def headline(results: Results) -> str:
     worst = max(results["priors"].values(), key=lambda p: p["rhat"] or float("inf"))["rhat"]
     return (
         f"decided: one action is the best in {DECIDED:.0%} of the draws; the paper's states differ "
-        f"from ours; worst R-hat {rhat(worst)}; {seconds_in_all(results)}"
+        f"from ours; worst R-hat {rhat(worst)}"
     )
 
 
@@ -77,6 +76,5 @@ def _share_table(results: Results, arrays: xr.Dataset) -> Table:
             numbers = (*state["share_best"], *state["difference"])
             texts = [marked(written(number, ".3f"), prior) for number in numbers]
             rows.append((PRIORS[name], f"({x:g}, {w:g})", expert, *texts))
-    shares = (f"share {action}" for action in ACTIONS)
-    means = (f"mean {action}" for action in ACTIONS)
-    return Table(("prior", "state", "expert", *shares, *means), rows)
+    titles = [f"{number} {action}" for number in ("share", "mean") for action in ACTIONS]
+    return Table(("prior", "state", "expert", *titles), rows)

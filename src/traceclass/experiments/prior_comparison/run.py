@@ -9,15 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+import traceclass as tc
 from traceclass.control import mountain_car as car
 from traceclass.experiments.car import TEST_STATES, likelihood_of, prior_of, value_differences
 from traceclass.experiments.cells import Cell, Done, Earlier, Measured, agreed, diagnostics, traces
 from traceclass.experiments.experiment import Result
 from traceclass.experiments.prior_comparison.settings import DECIDED, PriorComparisonConfig
-from traceclass.kernels import hmc
-from traceclass.posterior import Posterior
-from traceclass.priors import Prior
-from traceclass.sampling import Run
 from traceclass.sampling.diagnostics import mean_and_error
 
 
@@ -34,7 +31,7 @@ def check(config: PriorComparisonConfig) -> None:
     likelihood_of(config)
 
 
-def _prior(config: PriorComparisonConfig, name: Any) -> Prior:
+def _prior(config: PriorComparisonConfig, name: Any) -> tc.Prior:
     return prior_of(name, widths=config.widths, max_frequency=config.max_frequency)
 
 
@@ -49,15 +46,15 @@ def cell(config: PriorComparisonConfig, name: str, _: Earlier) -> Cell:
     return Cell(
         name=name,
         labels={"num_coordinates": prior.num_coordinates},
-        posterior=Posterior(prior, likelihood_of(config)),
-        kernel=hmc,
+        posterior=tc.Posterior(prior, likelihood_of(config)),
+        kernel=tc.hmc,
         record={"value_difference": value_differences(prior)},
         sampling=config.sampling | {"store_positions": False},
         until=agreed(config, "value_difference"),
     )
 
 
-def measure(_config: PriorComparisonConfig, _cell: Cell, run: Run) -> Measured:
+def measure(_config: PriorComparisonConfig, _cell: Cell, run: tc.Run) -> Measured:
     """At each test state: mean differences, and the share of draws in which each action is best."""
     differences = run.draws["value_difference"]
     best = differences.argmax(axis=-1)

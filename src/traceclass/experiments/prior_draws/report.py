@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,36 +12,20 @@ import xarray as xr
 from traceclass.experiments.prior_draws.run import Results
 from traceclass.experiments.prior_draws.settings import GALLERY_1D, GALLERY_2D, KL_ALPHAS, NETWORKS
 from traceclass.report.chains import no_warnings
-from traceclass.report.figures import figure
-from traceclass.report.page import Figure, Section, figures
+from traceclass.report.figures import figure, grid_of
+from traceclass.report.page import Section, Stored, figures
 from traceclass.report.tables import Column, Table, table
-from traceclass.run_directory.contents import Stored
 
 warnings = no_warnings
 
 
 def sections(stored: Stored) -> list[Section]:
     """The paper's figures, and the galleries."""
-    arrays = stored.arrays
-    kl = [f"alpha = {alpha:g}" for alpha in KL_ALPHAS]
-    networks = [f"alpha = {alpha:g}, variance = {v:g}" for alpha, v in NETWORKS]
-    of_paper = [
-        Figure(
-            "kl.png",
-            "Fourier series with variances (k1^2 + k2^2)^-alpha (Fig. KL_prior): the larger alpha, "
-            "the smoother. All panels use the same random numbers.",
-            partial(_draw_surfaces, values=arrays["kl"], titles=kl),
-        ),
-        Figure(
-            "network.png",
-            "Trace-class networks of three hidden layers (Fig. NN_prior): the variance sets the "
-            "amplitude, alpha how many nodes matter. The vertical axes differ.",
-            partial(_draw_surfaces, values=arrays["network"], titles=networks),
-        ),
-    ]
+    of_paper = figures(stored, kl=_draw_series, network=_draw_networks)
+    galleries = figures(stored, curves=_draw_curves, gallery=_draw_gallery)
     return [
         Section("The paper's figures", [main_table(stored.results)], of_paper),
-        Section("Galleries", [], figures(stored, curves=_draw_curves, gallery=_draw_gallery)),
+        Section("Galleries", [], galleries),
     ]
 
 
@@ -60,14 +44,27 @@ def headline(results: Results) -> str:
     return f"{len(results['panels'])} panels of the paper and two galleries drawn"
 
 
+def _draw_series(path: Path, stored: Stored) -> None:
+    """Fourier series with variances (k1^2 + k2^2)^-alpha (Fig. KL_prior): the larger alpha, the
+    smoother. All panels use the same random numbers.
+    """
+    _draw_surfaces(path, stored.arrays["kl"], [f"alpha = {alpha:g}" for alpha in KL_ALPHAS])
+
+
+def _draw_networks(path: Path, stored: Stored) -> None:
+    """Trace-class networks of three hidden layers (Fig. NN_prior): the variance sets the amplitude,
+    alpha how many nodes matter. The vertical axes differ.
+    """
+    titles = [f"alpha = {alpha:g}, variance = {v:g}" for alpha, v in NETWORKS]
+    _draw_surfaces(path, stored.arrays["network"], titles)
+
+
 def _draw_surfaces(path: Path, values: xr.DataArray, titles: list[str]) -> None:
     x1, x2 = np.meshgrid(values["x1"], values["x2"], indexing="ij")
     with figure(path, 10.5, 3.6) as canvas:
         for column, title in enumerate(titles):
             axes: Any = canvas.add_subplot(1, len(titles), column + 1, projection="3d")
-            axes.plot_surface(
-                x1, x2, values.values[column], cmap="viridis", linewidth=0, antialiased=True
-            )
+            axes.plot_surface(x1, x2, values.values[column], cmap="viridis", linewidth=0)
             axes.set(title=title, xlabel="x1", ylabel="x2")
             axes.set_zlabel("v", labelpad=-2)
             axes.set_box_aspect(None, zoom=0.85)
@@ -96,19 +93,13 @@ def _draw_curves(path: Path, stored: Stored) -> None:
 
 def _draw_gallery(path: Path, stored: Stored) -> None:
     """Functions of two inputs over alpha (rows) and variance (columns)."""
-    arrays = stored.arrays
-    alphas, variances = GALLERY_2D["alpha"], GALLERY_2D["variance"]
-    with figure(path, 2.7 * len(variances), 2.3 * len(alphas)) as canvas:
-        grid = canvas.subplots(len(alphas), len(variances), sharex=True, sharey=True)
-        for panel, axes in enumerate(grid.ravel()):
-            values = arrays["gallery_2d"].values[panel]
-            mesh = axes.pcolormesh(
-                arrays["x1"], arrays["x2"], values.T, cmap="viridis", rasterized=True
-            )
+    x1, x2, fields = (stored.arrays[name] for name in ("x1", "x2", "gallery_2d"))
+    settings = list(product(GALLERY_2D["alpha"], GALLERY_2D["variance"]))
+    columns, rows = (len(GALLERY_2D[name]) for name in ("variance", "alpha"))
+    look: Any = {"xlabel": "x1", "ylabel": "x2", "sharex": True, "sharey": True}
+    with figure(path, 2.7 * columns, 2.3 * rows) as canvas:
+        grid = grid_of(canvas, len(settings), columns, **look)
+        for axes, (alpha, v), values in zip(grid, settings, fields.values, strict=True):
+            mesh = axes.pcolormesh(x1, x2, values.T, cmap="viridis", rasterized=True)
             canvas.colorbar(mesh, ax=axes)
-            row, column = divmod(panel, len(variances))
-            axes.set_title(f"alpha {alphas[row]:g}, variance {variances[column]:g}")
-        for axes in grid[-1]:
-            axes.set_xlabel("x1")
-        for axes in grid[:, 0]:
-            axes.set_ylabel("x2")
+            axes.set_title(f"alpha {alpha:g}, variance {v:g}")

@@ -44,11 +44,12 @@ def finish(config: PriorDrawsConfig, _: object) -> Result:
         "network": surfaces(_networks(config, settings.NETWORKS)),
         "gallery_2d": surfaces(_networks(config, product(*settings.GALLERY_2D.values()))),
     }
-    line = np.linspace(-2.0, 2.0, 4 * config.grid)
-    curves = {
-        f"curves_{name}": np.stack([_curves(name, value, config, key, line) for value in values])
-        for name, values in settings.GALLERY_1D.items()
-    }
+    line, curves = np.linspace(-2.0, 2.0, 4 * config.grid), {}
+    points = jnp.asarray(line)[:, None]
+    for name, values in settings.GALLERY_1D.items():
+        priors = [_network(config.width, 1, **{name: value}) for value in values]
+        drawn = [p.evaluate(p.sample(key, (config.num_draws,)), points) for p in priors]
+        curves[f"curves_{name}"] = np.stack([np.asarray(each) for each in drawn])
     data: dict[str, Any] = {n: ((f"{n}_panel", "x1", "x2"), v) for n, v in panels.items()}
     data |= {n: ((f"{n}_panel", "draw", "x"), v) for n, v in curves.items()}
     arrays = xr.Dataset(data, coords={"x1": side, "x2": side, "x": line})
@@ -64,9 +65,7 @@ def _series(config: PriorDrawsConfig) -> list[FourierSeries]:
     ]
 
 
-def _networks(
-    config: PriorDrawsConfig, pairs: Iterable[tuple[float, ...]]
-) -> list[TraceClassNetwork]:
+def _networks(config: PriorDrawsConfig, pairs: Iterable[tuple[float, ...]]) -> list[Prior]:
     return [_network(config.width, 2, alpha=alpha, variance=v) for alpha, v in pairs]
 
 
@@ -81,14 +80,6 @@ def _network(width: int, num_inputs: int, **changed: Any) -> TraceClassNetwork:
         bias_variance=chosen["variance"],
         activation=chosen["activation"],
     )
-
-
-def _curves(
-    name: str, value: Any, config: PriorDrawsConfig, key: jax.Array, line: np.ndarray
-) -> np.ndarray:
-    prior = _network(config.width, 1, **{name: value})
-    draws = prior.sample(key, (config.num_draws,))
-    return np.asarray(prior.evaluate(draws, jnp.asarray(line)[:, None]))
 
 
 def _numbers(panels: dict[str, np.ndarray]) -> list[dict[str, Any]]:

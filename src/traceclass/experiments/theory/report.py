@@ -11,28 +11,22 @@ from matplotlib.axes import Axes
 from traceclass.experiments.theory.run import Results
 from traceclass.report.chains import no_warnings
 from traceclass.report.figures import BLUE, GREEN, GREY, ORANGE, figure
-from traceclass.report.page import Section, figures
+from traceclass.report.page import Section, Stored, figures
 from traceclass.report.tables import Column, Row, Table, table
-from traceclass.run_directory.contents import Stored
 
 warnings = no_warnings
 
 
 def sections(stored: Stored) -> list[Section]:
     """One section for each statement of the theory."""
-    results = stored.results
+    moments, refined = main_table(stored.results), _refinement_table(stored.results)
+    bounds, sums = figures(stored, bounds=_draw_bounds), figures(stored, sums=_draw_sums)
+    refinement = figures(stored, refinement=_draw_refinement, tails=_draw_tails)
+    wider = "Refinement: wider networks are the same function, more exactly"
     return [
-        Section(
-            "Theorem 1: moments at any width",
-            [main_table(results)],
-            figures(stored, bounds=_draw_bounds),
-        ),
-        Section(
-            "Refinement: wider networks are the same function, more exactly",
-            [_refinement_table(results)],
-            figures(stored, refinement=_draw_refinement, tails=_draw_tails),
-        ),
-        Section("What stays bounded, and what does not", [], figures(stored, sums=_draw_sums)),
+        Section("Theorem 1: moments at any width", [moments], bounds),
+        Section(wider, [refined], refinement),
+        Section("What stays bounded, and what does not", [], sums),
     ]
 
 
@@ -99,15 +93,13 @@ def _draw_refinement(path: Path, stored: Stored) -> None:
     much a log-likelihood changes (zeros observed at 16 points with noise 1). Dashed: the exponent
     of the theory.
     """
-    refinement, sizes = stored.results["refinement"], _sizes(stored)
+    refinement, sizes = stored.results["refinement"], stored.arrays["refinement_size"].values
     with figure(path, 9.4, 3.6) as canvas:
-        for axes, values, slope, label in zip(
-            canvas.subplots(1, 2),
-            ("errors", "log_likelihood_changes"),
-            ("slope", "log_likelihood_slope"),
-            ("E sup |v_fine - v|", "median |l(v_fine) - l(v)|"),
-            strict=True,
-        ):
+        shown = (
+            ("errors", "slope", "E sup |v_fine - v|"),
+            ("log_likelihood_changes", "log_likelihood_slope", "median |l(v_fine) - l(v)|"),
+        )
+        for axes, (values, slope, label) in zip(canvas.subplots(1, 2), shown, strict=True):
             for (name, row), colour in zip(refinement.items(), (BLUE, GREEN, ORANGE), strict=True):
                 errors = np.array(row[values])
                 axes.plot(sizes, errors, "o-", color=colour, label=f"{name}: {row[slope]:.2f}")
@@ -122,7 +114,7 @@ def _draw_tails(path: Path, stored: Stored) -> None:
     """The share of the prior's variance that a network of three hidden layers leaves out at a given
     width, from the Hurwitz zeta function.
     """
-    shares, sizes = stored.results["tail_share"], _sizes(stored)
+    shares, sizes = stored.results["tail_share"], stored.arrays["refinement_size"].values
     with figure(path, 6.4, 3.2) as canvas:
         axes = canvas.subplots()
         for (alpha, share), colour in zip(shares.items(), (ORANGE, BLUE, GREEN, GREY), strict=True):
@@ -146,10 +138,6 @@ def _draw_sums(path: Path, stored: Stored) -> None:
         left.legend()
         right.plot(swap["widths"], swap["sum"], "o-", color=BLUE)
         _log_log(right, "width", "Feldman-Hajek sum of a swap")
-
-
-def _sizes(stored: Stored) -> np.ndarray:
-    return stored.arrays["refinement_size"].values
 
 
 def _log_log(axes: Axes, xlabel: str, ylabel: str) -> None:

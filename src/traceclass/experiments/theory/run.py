@@ -10,14 +10,12 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from traceclass import theory
+import traceclass as tc
 from traceclass.control import mountain_car as car
 from traceclass.errors import UserValueError
+from traceclass.experiments.car import choices, prior_of
 from traceclass.experiments.experiment import Result
 from traceclass.experiments.theory.settings import TheoryConfig
-from traceclass.likelihoods import ActionChoice
-from traceclass.posterior import Posterior
-from traceclass.priors import FourierSeries, IidNetwork, Prior, TraceClassNetwork, scale_to_box
 
 # Points where |x_j| = 1, at which the first layer's bound is attained, and one inside.
 POINTS = ((1.0, 1.0), (-1.0, 1.0), (0.3, -0.6))
@@ -46,15 +44,10 @@ def check(config: TheoryConfig) -> None:
     _likelihood(config)
 
 
-def _likelihood(config: TheoryConfig) -> ActionChoice:
+def _likelihood(config: TheoryConfig) -> tc.ActionChoice:
     """The likelihood of Theorem 3: mountain-car choices of saturated values."""
     seen = car.demonstrate(jax.random.key(config.seed))
-    return ActionChoice(
-        car.successors(seen.states),
-        seen.actions,
-        noise=config.noise,
-        saturation=config.saturation,
-    )
+    return choices(seen, noise=config.noise, saturation=config.saturation)
 
 
 def finish(config: TheoryConfig, _: object) -> Result:
@@ -63,54 +56,38 @@ def finish(config: TheoryConfig, _: object) -> Result:
     low, high = np.array(car.LOW), np.array(car.HIGH)
     points = low + (np.array(POINTS) + 1) / 2 * (high - low)
     bounds = [
-        theory.moments_and_bounds(_trace_class(config, n), POINTS, points, key, config.num_draws)
+        tc.theory.moments_and_bounds(_trace_class(config, n), POINTS, points, key, config.num_draws)
         for n in config.widths
     ]
     # The gradient holds a second copy of the position, so the widest network is left to the bounds.
     gradient_widths = [n for n in config.widths if n <= 1024]
     norms = {
         make.__name__.strip("_"): [
-            theory.mean_norm(Posterior(make(config, n), likelihood), key, config.num_draws)
+            tc.theory.mean_norm(tc.Posterior(make(config, n), likelihood), key, config.num_draws)
             for n in gradient_widths
         ]
         for make in (_trace_class, _iid)
     }
-    refinement = _refinement(config, key)
-    swaps = [theory.swap_sum(_trace_class(config, n), layer=2, node=1) for n in config.widths]
-    shares = {
-        alpha: [theory.tail_share(alpha, n) for n in config.refinement_sizes]
-        for alpha in TAIL_ALPHAS
-    }
+    swaps = [tc.theory.swap_sum(_trace_class(config, n), layer=2, node=1) for n in config.widths]
+    sizes = config.refinement_sizes
+    shares = {str(alpha): [tc.theory.tail_share(alpha, n) for n in sizes] for alpha in TAIL_ALPHAS}
     numbers = {
         "bounds": bounds,
         "cameron_martin": {"widths": gradient_widths, **norms},
         "swap": {"widths": list(config.widths), "sum": swaps},
-        "refinement": refinement,
-        "tail_share": {str(alpha): share for alpha, share in shares.items()},
+        "refinement": _refinement(config, key),
+        "tail_share": shares,
     }
-    arrays = xr.Dataset(coords={"refinement_size": list(config.refinement_sizes)})
-    return Result(numbers, None, arrays)
+    return Result(numbers, None, xr.Dataset(coords={"refinement_size": list(sizes)}))
 
 
-def _trace_class(config: TheoryConfig, width: int) -> TraceClassNetwork:
-    return TraceClassNetwork(
-        num_inputs=2,
-        widths=(width,) * 2,
-        alpha=config.alpha,
-        weight_variance=config.variance,
-        bias_variance=config.variance,
-        inputs=scale_to_box(car.LOW, car.HIGH),
-    )
+def _trace_class(config: TheoryConfig, width: int) -> Any:
+    variances: Any = {f"{of}_variance": config.variance for of in ("weight", "bias")}
+    return prior_of("tcnn", widths=(width,) * 2, alpha=config.alpha, **variances)
 
 
-def _iid(config: TheoryConfig, width: int) -> IidNetwork:
-    return IidNetwork(
-        num_inputs=2,
-        widths=(width,) * 2,
-        weight_variance=config.iid_variance,
-        bias_variance=config.iid_variance,
-        inputs=scale_to_box(car.LOW, car.HIGH),
-    )
+def _iid(config: TheoryConfig, width: int) -> tc.Prior:
+    return prior_of("bnn", widths=(width,) * 2, iid_variance=config.iid_variance)
 
 
 def _refinement(config: TheoryConfig, key: Array) -> dict[str, dict[str, Any]]:
@@ -120,18 +97,18 @@ def _refinement(config: TheoryConfig, key: Array) -> dict[str, dict[str, Any]]:
     line = np.linspace(0.0, 1.0, 257)[:, None]
     alpha, draws = 3.0, config.num_draws
 
-    def changes(make: Callable[[int], Prior], points: np.ndarray) -> dict[str, Any]:
+    def changes(make: Callable[[int], tc.Prior], points: np.ndarray) -> dict[str, Any]:
         sizes, finest = config.refinement_sizes, make(config.reference_size)
-        return theory.refinement([make(n) for n in sizes], finest, sizes, points, key, draws)
+        return tc.theory.refinement([make(n) for n in sizes], finest, sizes, points, key, draws)
 
-    def network(n: int) -> Prior:
-        return TraceClassNetwork(num_inputs=2, widths=(n,), alpha=config.alpha)
+    def network(n: int) -> tc.Prior:
+        return tc.TraceClassNetwork(num_inputs=2, widths=(n,), alpha=config.alpha)
 
-    def iid(n: int) -> Prior:
-        return IidNetwork(num_inputs=2, widths=(n,), weight_variance=config.iid_variance)
+    def iid(n: int) -> tc.Prior:
+        return tc.IidNetwork(num_inputs=2, widths=(n,), weight_variance=config.iid_variance)
 
-    def series(n: int) -> Prior:
-        return FourierSeries(num_inputs=1, max_frequency=n, alpha=alpha, interaction=1)
+    def series(n: int) -> tc.Prior:
+        return tc.FourierSeries(num_inputs=1, max_frequency=n, alpha=alpha, interaction=1)
 
     return {
         "trace-class network": changes(network, square) | {"theory": 0.5 - config.alpha},

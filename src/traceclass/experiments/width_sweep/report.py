@@ -9,31 +9,22 @@ from typing import Any
 
 from traceclass.experiments.width_sweep.run import Results
 from traceclass.experiments.width_sweep.settings import PAPER
-from traceclass.report.chains import no_warnings, seconds_in_all
+from traceclass.report.chains import no_warnings
 from traceclass.report.figures import BLUE, GREEN, GREY, ORANGE, figure, line, ticks_at
-from traceclass.report.page import Section, figures
+from traceclass.report.page import Section, Stored, figures
 from traceclass.report.tables import Column, Row, Table, pair, table, with_error
-from traceclass.run_directory.contents import Stored
 
 warnings = no_warnings
 
-ROWS = {
-    "tcnn_pcn": "tcNN pCN",
-    "tcnn_pcnl": "tcNN pCNL",
-    "tcnn_hmc": "tcNN HMC",
-    "tcnn_node_swap": "tcNN Node-Swap",
-    "bnn_fixed_pcn": "BNN 1/3 pCN",
-    "bnn_scaled_pcn": "BNN 10/3N pCN",
+# Each row of the table in words, with the colour and the dashes of its line.
+_ROWS = {
+    "tcnn_pcn": ("tcNN pCN", BLUE, "-"),
+    "tcnn_pcnl": ("tcNN pCNL", GREEN, "-"),
+    "tcnn_hmc": ("tcNN HMC", GREEN, "--"),
+    "tcnn_node_swap": ("tcNN Node-Swap", GREY, "-"),
+    "bnn_fixed_pcn": ("BNN 1/3 pCN", ORANGE, "-"),
+    "bnn_scaled_pcn": ("BNN 10/3N pCN", ORANGE, "--"),
 }
-_COLOURS = {
-    "tcnn_pcn": BLUE,
-    "tcnn_pcnl": GREEN,
-    "tcnn_hmc": GREEN,
-    "tcnn_node_swap": GREY,
-    "bnn_fixed_pcn": ORANGE,
-    "bnn_scaled_pcn": ORANGE,
-}
-_DASHED = ("tcnn_hmc", "bnn_scaled_pcn")
 
 
 def row_of(cells: Sequence[Row], row: str) -> list[Row]:
@@ -43,12 +34,10 @@ def row_of(cells: Sequence[Row], row: str) -> list[Row]:
 
 def sections(stored: Stored) -> list[Section]:
     """The table with its figure, and every cell."""
+    title = "Acceptance rates in per cent: trace-class (tcNN) and standard (BNN) networks"
+    drawn = figures(stored, acceptance=_draw)
     return [
-        Section(
-            "Acceptance rates in per cent: trace-class (tcNN) and standard (BNN) networks",
-            [main_table(stored.results)],
-            figures(stored, acceptance=_draw),
-        ),
+        Section(title, [main_table(stored.results)], drawn),
         Section("Every cell", [_cell_table(stored.results)]),
     ]
 
@@ -65,32 +54,31 @@ def main_table(results: Results) -> Table:
         return f"[{text}]" if cell["is_drifting"] else text
 
     columns = [Column("width", str)]
-    for row in [row for row in ROWS if any(row == r for r, _ in cells)]:
-        columns.append(Column(ROWS[row], partial(ours, row)))
+    for row in [row for row in _ROWS if any(row == r for r, _ in cells)]:
+        columns.append(Column(_ROWS[row][0], partial(ours, row)))
         # Both readings of the standard prior stand beside the one row the paper has.
         if row in PAPER and row != "bnn_fixed_pcn":
             title = "paper BNN" if row.startswith("bnn") else "paper"
             columns.append(Column(title, PAPER[row].get, "g"))
-    widths = sorted({width for _, width in cells})
-    return table(widths, columns)
+    return table(sorted({width for _, width in cells}), columns)
 
 
 def headline(results: Results) -> str:
     """The run in one sentence for the terminal."""
     ours = [c for c in row_of(results["cells"], "tcnn_pcn") if c["paper"] is not None]
     if not ours:
-        return seconds_in_all(results)
+        return ""
     worst = max(ours, key=lambda cell: abs(cell["acceptance"] - cell["paper"]))
     return (
         "trace-class pCN: largest difference from the paper "
         f"{worst['acceptance'] - worst['paper']:+.1f} ± {worst['error']:.1f} points at width "
-        f"{worst['width']}; in brackets: drifting; {seconds_in_all(results)}"
+        f"{worst['width']}; in brackets: drifting"
     )
 
 
 def _cell_table(results: Results) -> Table:
     columns = (
-        Column("row", lambda cell: ROWS[cell["row"]]),
+        Column("row", lambda cell: _ROWS[cell["row"]][0]),
         Column("width", "width"),
         Column("parameters", "num_coordinates", ","),
         Column("rate", pair("acceptance", "error"), ".2f"),
@@ -100,7 +88,7 @@ def _cell_table(results: Results) -> Table:
         Column("R-hat of the log-likelihood", "rhat_log_likelihood", ".2f"),
         Column("seconds", "seconds", ".0f"),
     )
-    return table([cell for row in ROWS for cell in row_of(results["cells"], row)], columns)
+    return table([cell for row in _ROWS for cell in row_of(results["cells"], row)], columns)
 
 
 def _draw(path: Path, stored: Stored) -> None:
@@ -112,18 +100,15 @@ def _draw(path: Path, stored: Stored) -> None:
     cells = stored.results["cells"]
     with figure(path, 8.4, 4.2) as canvas:
         axes = canvas.subplots()
-        for row, words in ROWS.items():
+        for row, (words, colour, dashes) in _ROWS.items():
             own = row_of(cells, row)
-            if not own:
-                continue
-            widths = [cell["width"] for cell in own]
             points = [(cell["width"], cell["acceptance"], 2 * cell["error"]) for cell in own]
-            dashes = "--" if row in _DASHED else "-"
-            line(axes, points, color=_COLOURS[row], linestyle=dashes, label=words)
-            if row in PAPER and row != "bnn_scaled_pcn":
-                known = {n: rate for n, rate in PAPER[row].items() if n in widths}
-                hollow: Any = {"facecolor": "none", "edgecolor": _COLOURS[row], "s": 34}
-                axes.scatter(list(known), list(known.values()), **hollow)
+            if own:
+                line(axes, points, color=colour, linestyle=dashes, label=words)
+            if row != "bnn_scaled_pcn":
+                known = [(c["width"], c["paper"]) for c in own if c["paper"] is not None]
+                hollow: Any = {"facecolor": "none", "edgecolor": colour, "s": 34}
+                axes.scatter([n for n, _ in known], [rate for _, rate in known], **hollow)
         axes.set(ylim=(0, 100), xlabel="width", ylabel="acceptance, %")
         ticks_at(axes, [n for n in sorted({c["width"] for c in cells}) if str(n)[0] in "125"])
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))

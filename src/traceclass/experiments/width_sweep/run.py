@@ -9,24 +9,20 @@ Hamiltonian move follows each of its steps. Neither changes the rates.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import Array
 
+import traceclass as tc
+from traceclass.draws import carried
 from traceclass.errors import UserValueError
 from traceclass.experiments.car import likelihood_of, prior_of
 from traceclass.experiments.cells import Cell, Done, Earlier, Measured
 from traceclass.experiments.experiment import Result, check_table
 from traceclass.experiments.width_sweep.settings import PAPER, WidthSweepConfig
-from traceclass.kernels import cycle, hmc, node_swap, pcn, pcnl
-from traceclass.posterior import Posterior
-from traceclass.priors import Prior
-from traceclass.sampling import Run
 from traceclass.sampling.diagnostics import worst_of
-from traceclass.scores import drift, standard_error
 
 # Kicks of the Hamiltonian moves; few, because they are only to bring chains about.
 _NUM_KICKS = 8
@@ -43,15 +39,21 @@ class Results(TypedDict):
     cells: list[dict[str, Any]]
 
 
+class Posed(NamedTuple):
+    """What a table cell is made of; `rows` has the row of the table that each move is in."""
+
+    prior: tc.Prior
+    kernel: tc.Kernel
+    rows: dict[str, str]
+    sampling: dict[str, Any]
+
+
 def check(config: WidthSweepConfig) -> None:
     """Step sizes, widths and numbers of chains that fit each other."""
-    for kernel, size in (
-        (pcn, config.step_size),
-        (pcn, config.bnn_step_size),
-        (pcnl, config.pcnl_step_size),
-        (hmc, config.hmc_step_size),
-    ):
-        kernel.check_step_size(size)
+    for size in (config.step_size, config.bnn_step_size):
+        tc.pcn.check_step_size(size)
+    tc.pcnl.check_step_size(config.pcnl_step_size)
+    tc.hmc.check_step_size(config.hmc_step_size)
     if list(config.widths) != sorted(set(config.widths)) or not config.widths:
         raise UserValueError(
             f"widths must rise, got {config.widths}: chains of a wider network begin at the draws "
@@ -87,100 +89,78 @@ def cell(config: WidthSweepConfig, name: str, earlier: Earlier) -> Cell:
     """A trace-class network by two kernels at a time, or a standard one."""
     kind, _, width = name.rpartition("-")
     if kind.startswith("bnn"):
-        return _standard_cell(config, name, kind.removeprefix("bnn-"), int(width))
-    prior = prior_of("tcnn", widths=(int(width),) * 3)
-    if kind == "tcnn-gradient":
-        return _gradient_cell(config, name, prior, earlier(f"tcnn-{width}"))
+        posed = _standard(config, int(width), kind.removeprefix("bnn-"))
+    elif kind == "tcnn-gradient":
+        posed = _by_gradients(config, int(width), earlier)
+    else:
+        posed = _trace_class(config, int(width), earlier)
+    return Cell(
+        name=name,
+        labels={"width": int(width), "rows": posed.rows},
+        posterior=tc.Posterior(posed.prior, likelihood_of(config)),
+        kernel=posed.kernel,
+        sampling={**posed.sampling, "seed": config.seed, "store_positions": False},
+    )
+
+
+def _trace_class(config: WidthSweepConfig, width: int, earlier: Earlier) -> Posed:
+    """pCN and NodeSwap, from where the chains of the next narrower network ended."""
+    prior, index = prior_of("tcnn", widths=(width,) * 3), config.widths.index(width)
     wanted = config.num_moved // prior.num_coordinates
     steps = max(config.min_steps, min(config.max_steps, wanted))
     # The first chains begin at prior draws, and are fast.
     num_warmup, begin = steps, None
-    index = config.widths.index(int(width))
     if index:
         narrower = config.widths[index - 1]
         before = prior_of("tcnn", widths=(narrower,) * 3)
-        ends = earlier(f"tcnn-{narrower}").last_positions
-        num_warmup, begin = steps // 4, _prolonged(config.seed, before, ends, prior)
-    sampling = {
-        "step_size": config.step_size,
-        "num_warmup": num_warmup,
-        "initial_positions": begin,
-        **_draws(config.seed, config.num_chains, steps),
-    }
+        key = jax.random.fold_in(jax.random.key(config.seed), prior.num_coordinates)
+        begin = carried(key, earlier(f"tcnn-{narrower}").last_positions, before, prior)
+        num_warmup = steps // 4
+    sampling = {"num_warmup": num_warmup, "initial_positions": begin}
+    sampling |= {"step_size": config.step_size, **_draws(config.num_chains, steps)}
     rows = {"tcnn_pcn": "pcn", "tcnn_node_swap": "node_swap"}
-    return _cell(config, name, prior, cycle(pcn, node_swap), rows, sampling)
+    return Posed(prior, tc.cycle(tc.pcn, tc.node_swap), rows, sampling)
 
 
-def _gradient_cell(config: WidthSweepConfig, name: str, prior: Prior, before: Run) -> Cell:
+def _by_gradients(config: WidthSweepConfig, width: int, earlier: Earlier) -> Posed:
     """HMC and pCNL, from where pCN's chains ended."""
+    prior = prior_of("tcnn", widths=(width,) * 3)
     fewer = config.num_moved // (_GRADIENT_COST * prior.num_coordinates)
     steps = max(config.min_gradient_cycles, min(config.gradient_cycles, fewer))
     sampling = {
         "step_size": (config.hmc_step_size, config.pcnl_step_size),
         "num_warmup": steps // 4,
-        "initial_positions": before.last_positions[: config.gradient_chains],
-        **_draws(config.seed, config.gradient_chains, steps),
+        "initial_positions": earlier(f"tcnn-{width}").last_positions[: config.gradient_chains],
+        **_draws(config.gradient_chains, steps),
     }
-    kernel = cycle(hmc.using(num_kicks=_NUM_KICKS), pcnl)
-    rows = {"tcnn_hmc": "hmc", "tcnn_pcnl": "pcnl"}
-    return _cell(config, name, prior, kernel, rows, sampling)
+    kernel = tc.cycle(tc.hmc.using(num_kicks=_NUM_KICKS), tc.pcnl)
+    return Posed(prior, kernel, {"tcnn_hmc": "hmc", "tcnn_pcnl": "pcnl"}, sampling)
 
 
-def _standard_cell(config: WidthSweepConfig, name: str, reading: str, width: int) -> Cell:
+def _standard(config: WidthSweepConfig, width: int, reading: str) -> Posed:
     """One reading of the standard prior: variances 10 / (3 N_l), as the text has it, or 1/3.
 
     N_l is the width of layer l, so 1 for the output.
     """
-    variance, kernel = tuple(10 / (3 * n) for n in (width, width, width, 1)), pcn
+    variance, kernel = tuple(10 / (3 * n) for n in (width, width, width, 1)), tc.pcn
     step_size, steps = config.bnn_step_size, config.bnn_steps
     if reading == "fixed":
-        variance, kernel = 1 / 3, cycle(pcn, hmc.using(num_kicks=_NUM_KICKS))
+        variance, kernel = 1 / 3, tc.cycle(tc.pcn, tc.hmc.using(num_kicks=_NUM_KICKS))
         step_size = (config.bnn_step_size, _MOVER * (width / 10) ** _MOVER_EXPONENT)
         steps = config.bnn_cycles
     prior = prior_of("bnn", widths=(width,) * 3, iid_variance=variance)
-    draws = _draws(config.seed, config.bnn_chains, steps)
+    draws = _draws(config.bnn_chains, steps)
     sampling = {"step_size": step_size, "num_warmup": steps, **draws}
-    return _cell(config, name, prior, kernel, {f"bnn_{reading}_pcn": "pcn"}, sampling)
+    return Posed(prior, kernel, {f"bnn_{reading}_pcn": "pcn"}, sampling)
 
 
-def _cell(
-    config: WidthSweepConfig,
-    name: str,
-    prior: Prior,
-    kernel: Any,
-    rows: dict[str, str],
-    sampling: dict[str, Any],
-) -> Cell:
-    """`rows` says which row of the table each move of the kernel is in."""
-    return Cell(
-        name=name,
-        labels={"width": int(name.rpartition("-")[2]), "rows": rows},
-        posterior=Posterior(prior, likelihood_of(config)),
-        kernel=kernel,
-        sampling=sampling,
-    )
-
-
-def _draws(seed: int, num_chains: int, steps: int) -> dict[str, Any]:
+def _draws(num_chains: int, steps: int) -> dict[str, Any]:
     """About fifty draws of the log-likelihood; fewer if there are few steps, ten steps apart."""
     thin = max(1, steps // 50, min(10, steps // 4))
-    return {
-        "num_chains": num_chains,
-        "num_samples": steps // thin,
-        "thin": thin,
-        "seed": seed,
-        "store_positions": False,
-    }
+    return {"num_chains": num_chains, "num_samples": steps // thin, "thin": thin}
 
 
-def _prolonged(seed: int, before: Prior, positions: Any, prior: Prior) -> Array:
-    """The same networks with nodes added, drawn from the prior."""
-    key = jax.random.fold_in(jax.random.key(seed), prior.num_coordinates)
-    keys = jax.random.split(key, len(positions))
-    return jax.vmap(lambda key, z: before.prolong(key, z, prior))(keys, positions)
-
-
-def measure(_: WidthSweepConfig, cell: Cell, run: Run) -> Measured:
+def measure(_: WidthSweepConfig, cell: Cell, run: tc.Run) -> Measured:
     """Acceptance rates of each move in per cent, with the standard error over chains."""
     rhat = worst_of(run.draws["log_likelihood"])[1]
     width, rows = cell.labels["width"], []
@@ -195,8 +175,8 @@ def measure(_: WidthSweepConfig, cell: Cell, run: Run) -> Measured:
                 "width": width,
                 "num_coordinates": cell.posterior.prior.num_coordinates,
                 "acceptance": 100 * float(by_chain.mean()),
-                "error": 100 * (standard_error(by_chain) or 0.0),
-                **drift(rates / run.thin),
+                "error": 100 * (tc.scores.standard_error(by_chain) or 0.0),
+                **tc.scores.drift(rates / run.thin),
                 "paper": PAPER.get(row, {}).get(width),
                 "step_size": run.tuning[move].get("step_size"),
                 "steps": run.num_chains * run.num_steps,
