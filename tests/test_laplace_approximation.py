@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +14,20 @@ import traceclass as tc
 from traceclass.kernels.reference import _InCoordinates
 from traceclass.kernels.states import GradientState, State
 from traceclass.laplace_approximation import _hessian
+
+# One function for all tests: programs of posteriors of the same shapes are compiled once.
+level_and_gradient = eqx.filter_jit(tc.Posterior.log_likelihood_and_gradient)
+levels_and_gradients = eqx.filter_jit(
+    jax.vmap(tc.Posterior.log_likelihood_and_gradient, in_axes=(None, 0))
+)
+
+
+# The program of a run has room for as many draws as a chunk: those of one size share it.
+IN_CHUNKS = {"chunk_size": 4}
+
+
+def normals(*shape: int) -> jax.Array:
+    return jnp.asarray(np.random.default_rng(0).normal(size=shape), dtype=float)
 
 
 def covariance_of(reference: tc.Reference) -> np.ndarray:
@@ -53,21 +68,30 @@ def network_posterior(likelihood: str) -> tc.Posterior:
     return tc.Posterior(prior, tc.ActionChoice(x.reshape(5, 3, 2), np.arange(5) % 3, noise=0.5))
 
 
+def second_differences(posterior: tc.Posterior, z: jax.Array, step: float = 1e-5) -> np.ndarray:
+    """The Hessian of the log-likelihood, by central differences of its gradient."""
+    z, unit_vectors = np.asarray(z), np.eye(len(z))
+    ahead, behind = (
+        np.stack([level_and_gradient(posterior, z + h * e)[1] for e in unit_vectors])
+        for h in (step, -step)
+    )
+    return (ahead - behind) / (2 * step)
+
+
 @pytest.mark.parametrize("likelihood", ["regression", "action choice"])
 def test_the_leading_eigenvalues_are_those_of_the_whole_hessian(likelihood, x64):
     posterior = network_posterior(likelihood)
     reference = tc.laplace(posterior, rank=12)
     m = reference.mean
-    slope = m - jax.jit(posterior.log_likelihood_and_gradient)(m)[1]
+    slope = m - np.asarray(level_and_gradient(posterior, m)[1])
     assert np.abs(slope).max() < 1e-3  # the MAP point
     if likelihood == "regression":
-        predicted = jax.jit(jax.jacobian(posterior.values_of))(
-            m
-        )  # of regression, the values themselves
+        # Of regression, the values themselves.
+        predicted = jax.jit(lambda z: jax.jacobian(posterior.values_of)(z))(m)
         jacobian = np.asarray(predicted) / posterior.likelihood.noise
         hessian = jacobian.T @ jacobian
     else:
-        hessian = -np.asarray(jax.jit(jax.hessian(posterior.log_likelihood))(m))
+        hessian = -second_differences(posterior, m)
     expected = np.linalg.eigvalsh(hessian)[::-1]
     kept = len(reference.eigenvalues)
     np.testing.assert_allclose(reference.eigenvalues, expected[:kept], rtol=1e-4, atol=1e-6)
@@ -81,8 +105,8 @@ def test_where_the_noise_is_inferred_the_hessian_holds_its_slopes(x64):
     hyper = tc.Hyper(prior, noise=tc.LogNormal(median=0.1, sigma=0.5))
     x = np.linspace(0, 1, 4)[:, None]
     posterior = tc.Posterior(hyper, tc.GaussianRegression(x, np.sin(5 * x[:, 0]), noise=0.3))
-    z = hyper.sample(jax.random.key(0))
-    expected = -jax.jit(jax.hessian(lambda z: posterior.log_likelihood(z)))(z)
+    z = normals(hyper.num_coordinates)
+    expected = -jax.jit(lambda z: jax.hessian(posterior.log_likelihood)(z))(z)
     np.testing.assert_allclose(_hessian(posterior)(z, np.eye(len(z))), expected, rtol=1e-8)
 
 
@@ -104,32 +128,39 @@ def test_too_small_a_rank_is_warned_of():
 def test_a_search_that_does_not_end_is_warned_of():
     posterior = network_posterior("regression")
     with pytest.warns(UserWarning, match="the MAP point was not reached"):
-        tc.laplace(posterior, start=3 * posterior.prior.sample(jax.random.key(3)), max_iterations=1)
+        tc.laplace(posterior, start=3 * normals(posterior.prior.num_coordinates), max_iterations=1)
 
 
 def test_coordinates_and_positions_undo_each_other(x64):
     reference = any_reference(20)
-    z = jax.random.normal(jax.random.key(0), (20,))
-    np.testing.assert_allclose(reference.position(reference.coordinates(z)), z, atol=1e-12)
+    z, other = normals(2, 20)
+
+    @eqx.filter_jit
+    def evaluated(reference, z, other):
+        back = reference.position(reference.coordinates(z))
+        phis = reference.phi(z), reference.phi(other)
+        slopes = jax.grad(reference.phi)(z), reference.phi_gradient(z)
+        return back, jax.jacobian(reference.position)(z), phis, slopes
+
+    back, root, phis, slopes = jax.tree.map(np.asarray, evaluated(reference, z, other))
+    np.testing.assert_allclose(back, z, atol=1e-12)
     covariance = covariance_of(reference)
-    root = np.asarray(jax.jit(jax.jacobian(reference.position))(z))
     np.testing.assert_allclose(root @ root.T, covariance, atol=1e-12)
     # phi is the log-ratio of the prior and the reference.
-    other = jax.random.normal(jax.random.key(1), (20,))
     ratio = [
         -0.5 * v @ v + 0.5 * (v - m) @ np.linalg.solve(covariance, v - m)
         for v, m in ((np.asarray(v), np.asarray(reference.mean)) for v in (z, other))
     ]
-    assert float(reference.phi(z) - reference.phi(other)) == pytest.approx(ratio[0] - ratio[1])
-    np.testing.assert_allclose(jax.grad(reference.phi)(z), reference.phi_gradient(z), atol=1e-12)
+    assert phis[0] - phis[1] == pytest.approx(ratio[0] - ratio[1])
+    np.testing.assert_allclose(*slopes, atol=1e-12)
 
 
 def test_the_gradient_in_the_reference_coordinates_is_that_of_the_level(x64):
     posterior = network_posterior("regression")
     target = _InCoordinates(posterior, any_reference(posterior.prior.num_coordinates))
-    zeta = jax.random.normal(jax.random.key(2), (posterior.prior.num_coordinates,))
-    level, gradient = jax.jit(target.log_likelihood_and_gradient)(zeta)
-    expected = jax.jit(jax.value_and_grad(target.log_likelihood))(zeta)
+    zeta = normals(posterior.prior.num_coordinates)
+    level, gradient = eqx.filter_jit(target.log_likelihood_and_gradient)(zeta)
+    expected = jax.jit(lambda z: jax.value_and_grad(target.log_likelihood)(z))(zeta)
     assert float(level) == pytest.approx(float(expected[0]))
     np.testing.assert_allclose(gradient, expected[1], atol=1e-9)
 
@@ -149,20 +180,20 @@ def test_states_stay_those_of_the_posterior(kernel):
     reference = any_reference(posterior.prior.num_coordinates)
     size = {"pcn": 0.1, "pcnl": 0.003, "hmc": 0.05, "mala": 0.08}.get(kernel.name)
     algorithm = kernel.using(reference=reference)(posterior, size)
-    start = posterior.prior.sample(jax.random.key(0))
+    start = normals(posterior.prior.num_coordinates)
 
     @jax.jit
-    def walk(state):
+    def walk(start):
         def one(state, key):
             moved, info = algorithm.step(key, state)
             return moved, (moved, info.is_accepted)
 
-        return jax.lax.scan(one, state, jax.random.split(jax.random.key(1), 60))[1]
+        keys = jax.random.split(jax.random.key(1), 60)
+        return jax.lax.scan(one, algorithm.init(start), keys)[1]
 
-    states, accepted = walk(jax.jit(algorithm.init)(start))
+    states, accepted = walk(start)
     assert 0 < np.mean(accepted) <= 1
-    level_and_gradient = jax.vmap(posterior.log_likelihood_and_gradient)
-    levels, gradients = jax.jit(level_and_gradient)(states.position)
+    levels, gradients = levels_and_gradients(posterior, states.position)
     np.testing.assert_allclose(states.log_likelihood, levels, rtol=1e-4, atol=1e-4)
     if isinstance(states, GradientState):
         np.testing.assert_allclose(states.gradient, gradients, rtol=1e-3, atol=2e-3)
@@ -177,8 +208,9 @@ def test_states_stay_those_of_the_posterior(kernel):
 def test_a_reference_of_no_eigenvalues_at_zero_is_the_prior():
     posterior, _, _ = linear_gaussian()
     size = posterior.prior.num_coordinates
-    nothing = tc.Reference(jnp.zeros(size), jnp.eye(size)[:, :1], jnp.zeros(1))
+    nothing = tc.Reference(jnp.zeros(size), jnp.asarray(np.eye(size)[:, :5]), jnp.zeros(5))
     settings = {"step_size": 0.4, "num_warmup": 0, "num_samples": 20, "progress": False}
+    settings |= IN_CHUNKS
     start = {"initial_positions": jnp.ones((4, size))}
     plain = tc.sample(posterior, tc.pcn, **settings, **start)
     same = tc.sample(posterior, tc.pcn.using(reference=nothing), **settings, **start)
@@ -207,6 +239,7 @@ def test_a_stored_run_knows_its_reference(tmp_path):
     posterior, _, _ = linear_gaussian()
     size = posterior.prior.num_coordinates
     settings = {"step_size": 0.4, "num_warmup": 0, "progress": False, "store": tmp_path / "run"}
+    settings |= IN_CHUNKS
     kernel = tc.pcn.using(reference=any_reference(size))
     tc.sample(posterior, kernel, num_samples=4, **settings)
     tc.sample(posterior, kernel, num_samples=8, resume=True, **settings)
