@@ -34,6 +34,13 @@ def test_draws_do_not_depend_on_chunks(step_size):
         np.testing.assert_array_equal(run.draws["log_likelihood"], whole.draws["log_likelihood"])
 
 
+def test_draws_do_not_depend_on_the_room_of_the_program(monkeypatch):
+    """Short runs share a program with more room than they need; here it has as much as a chunk."""
+    whole = quick()
+    monkeypatch.setattr("traceclass.sampling.sampler._SHORT", 1)
+    np.testing.assert_array_equal(quick(chunk_size=5).positions, whole.positions)
+
+
 def test_same_seed_same_draws_other_seed_other_draws():
     np.testing.assert_array_equal(quick().positions, quick().positions)
     assert not np.array_equal(quick().positions, quick(seed=2).positions)
@@ -83,6 +90,9 @@ def test_the_program_is_traced_once():
     assert traces == ["step"]
     other_data = eqx.tree_at(lambda p: p.likelihood.observations, posterior, jnp.zeros(8))
     tc.sample(other_data, counted, step_size="adapt", seed=5, **settings)
+    assert traces == ["step"]
+    shorter = settings | {"num_samples": 20, "chunk_size": 7}
+    tc.sample(posterior, counted, step_size="adapt", **shorter)
     assert traces == ["step"]
 
 
