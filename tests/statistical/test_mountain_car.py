@@ -8,7 +8,7 @@ import pytest
 
 import traceclass as tc
 from traceclass.experiments import EXPERIMENTS
-from traceclass.experiments.cells import Chains
+from traceclass.experiments.cells import Chains, run_experiment
 
 car = tc.control.mountain_car
 
