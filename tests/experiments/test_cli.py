@@ -18,6 +18,7 @@ import h5py
 import jax
 import pytest
 import xarray as xr
+from tiny_run import TINY
 from typer.testing import CliRunner
 
 import traceclass as tc
@@ -28,12 +29,6 @@ from traceclass.sampling.store import Store
 # One worker for this file: its tests share a finished run, which takes a while to make.
 pytestmark = pytest.mark.xdist_group("cli")
 
-SETTINGS = {
-    "priors": "kl", "kernels": "pcn", "step_size": 0.2, "num_warmup": 40, "num_samples": 8,
-    "max_samples": 8, "thin": 5, "num_chains": 2, "num_kept": 8, "num_episodes": 4, "grid": 5,
-    "max_steps": 20, "num_held_out": 4, "reference_grid": 10,
-}  # fmt: skip
-TINY = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
 FILES = {"config.json", "versions.json", "results.json", "trace.nc", "arrays.nc", "report.html"}
 FIGURES = {
     "value.png", "policy.png", "differences.png", "steps.png", "log_likelihood.png", "failures.png",
