@@ -23,7 +23,7 @@ HALF_WRITTEN = "Error reading persistent compilation cache entry"
 # Linux gives a process 65,530 memory maps, of which a compiled program takes five or so; JAX ends
 # in a segmentation fault when there are no more.
 MEMORY_MAPS = Path("/proc/self/maps")
-MANY_MAPS = 20_000
+MANY_MAPS = 45_000
 
 
 def pytest_configure(config):

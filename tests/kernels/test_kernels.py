@@ -22,6 +22,7 @@ POINT = np.zeros((1, 1))
 SIZED = {"pcn": 0.3, "pcnl": 0.01, "hmc": 0.1, "random_walk": 0.2, "mala": 0.15}
 
 
+@functools.cache
 def network_posterior(widths=(5, 4), alpha: float = 1.5) -> tc.Posterior:
     x = np.linspace(-1, 1, 9)[:, None]
     prior = (
@@ -46,6 +47,12 @@ ALL = {name: (getattr(tc, name), size) for name, size in SIZED.items()} | COMPOS
 ALL |= {name: (getattr(tc, name), None) for name in ("elliptical_slice", "node_swap")}
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def moved(algorithm, position, key):
+    """The state one step after `position`."""
+    return algorithm.step(key, algorithm.init(jnp.asarray(position)))[0]
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_what_is_cached_is_that_of_the_position(name):
     """After every one of 40 steps: log-likelihood and gradient, through all parts."""
@@ -54,19 +61,18 @@ def test_what_is_cached_is_that_of_the_position(name):
     algorithm = kernel(posterior, step_size)
 
     @jax.jit
-    def walk(state):
+    def walk():
         def step(state, key):
             state, info = algorithm.step(key, state)
             exact = posterior.log_likelihood_and_gradient(state.position)
             cached = (state.log_likelihood, getattr(state, "gradient", exact[1]))
             return state, (state.position, cached, exact, info.is_accepted)
 
-        return jax.lax.scan(step, state, jax.random.split(jax.random.key(1), 40))[1]
+        start = algorithm.init(posterior.prior.sample(jax.random.key(0)))
+        return jax.lax.scan(step, start, jax.random.split(jax.random.key(1), 40))[1]
 
-    positions, cached, exact, accepted = walk(
-        algorithm.init(posterior.prior.sample(jax.random.key(0)))
-    )
-    assert accepted.any()
+    positions, cached, exact, accepted = walk()
+    assert np.any(accepted)
     assert len(np.unique(positions, axis=0)) > 3
     np.testing.assert_allclose(cached[0], exact[0], rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(cached[1], exact[1], rtol=2e-3, atol=2e-3)
@@ -88,12 +94,12 @@ def test_pcnl_without_gradient_is_pcn():
     """beta = sqrt(8 delta) / (2 + delta), same noise, same decision."""
     posterior = flat(cosine_prior())
     delta = 0.7
-    state = tc.pcn(posterior, 0.5).init(posterior.prior.sample(jax.random.key(0)))
     beta = float(np.sqrt(8 * delta) / (2 + delta))
-    after, _ = tc.pcn(posterior, beta).step(jax.random.key(1), state)
-    algorithm = tc.pcnl(posterior, delta)
-    with_gradient, _ = algorithm.step(jax.random.key(1), algorithm.init(state.position))
-    np.testing.assert_allclose(with_gradient.position, after.position, rtol=1e-5)
+    plain, with_gradient = (
+        moved(algorithm, posterior.prior.sample(jax.random.key(0)), jax.random.key(1))
+        for algorithm in (tc.pcn(posterior, beta), tc.pcnl(posterior, delta))
+    )
+    np.testing.assert_allclose(with_gradient.position, plain.position, rtol=1e-5)
 
 
 def test_a_quarter_turn_forgets_where_it_began():
@@ -102,10 +108,8 @@ def test_a_quarter_turn_forgets_where_it_began():
     assert int(quarter_turn(0.1)) == 16
     assert int(quarter_turn(1.0)) == 2
     algorithm = tc.hmc(posterior, np.pi / 2, num_kicks=1)
-    starts = [jnp.full(6, 50.0), jnp.full(6, -50.0)]
-    ends = np.array(
-        [algorithm.step(jax.random.key(2), algorithm.init(z))[0].position for z in starts]
-    )
+    starts = np.full((2, 6), 50.0) * [[1], [-1]]
+    ends = np.array([moved(algorithm, z, jax.random.key(2)).position for z in starts])
     # What is left is the jitter's: cos(pi/2 (1 + 0.2 u)), at most sin(0.1 pi).
     assert np.abs(ends[0] - ends[1]).max() <= 100 * np.sin(0.1 * np.pi)
 
@@ -129,19 +133,16 @@ def test_hmc_energy_is_exact_where_single_precision_would_drown_it():
     )  # fmt: skip
     small = tc.Series(lambda x: x, np.ones(1), num_inputs=1)
     data = tc.GaussianRegression(np.ones((1, 1)), np.ones(1), noise=0.2)
-    z, p = (jax.random.normal(jax.random.key(i), (2_000_000,)) for i in range(2))
+    z, p = np.random.default_rng(0).normal(size=(2, 2_000_000)).astype(np.float32)
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def energy_error(posterior, z, p):
+        step_size = jnp.asarray(0.1, dtype=z.dtype)
+        return trajectory(posterior, init_with_gradient(posterior, z), p, step_size, 10)[2]
+
     with jax.enable_x64(True):
-        exact = tc.Posterior(small, data)
-        state = init_with_gradient(exact, jnp.asarray(z[:1], dtype=jnp.float64))
-        _, _, want = trajectory(exact, state, jnp.asarray(p[:1], dtype=jnp.float64), 0.1, 10)
-        want = float(want)
-    posterior = tc.Posterior(prior, data)
-
-    @jax.jit
-    def energy_error(z, p):
-        return trajectory(posterior, init_with_gradient(posterior, z), p, jnp.float32(0.1), 10)[2]
-
-    got = energy_error(z, p)
+        want = float(energy_error(tc.Posterior(small, data), *np.float64([z[:1], p[:1]])))
+    got = energy_error(tc.Posterior(prior, data), z, p)
     assert abs(want) > 0.01
     assert float(got) == pytest.approx(want, abs=1e-3)
 
@@ -156,8 +157,8 @@ def test_nan_is_never_taken(name):
         posterior, getattr(tc, name), step_size=0.6, num_chains=8, num_warmup=0, num_samples=50,
         thin=1, progress=False,
     )  # fmt: skip
-    values = jax.vmap(posterior.values_of)(jnp.asarray(run.flat_positions()))
-    assert float(values.min()) > 0
+    values = jax.jit(jax.vmap(posterior.values_of))(run.flat_positions())
+    assert np.min(values) > 0
     assert np.isfinite(run.draws["log_likelihood"]).all()
     if name != "elliptical_slice":
         assert run.num_nonfinite.sum() > 0
@@ -188,9 +189,14 @@ def test_the_law_of_the_swapped_pair(law, alpha, weights):
     """All pairs, the first included, in 20,000 picks; chi-square at 1e-5. Layers are uniform."""
     posterior = network_posterior((5, 1, 5), alpha)
     table = node_table(posterior, law, move="node_swap")
-    picks = jax.vmap(table.pick)(jax.random.split(jax.random.key(0), 20_000))
-    pairs = np.asarray(picks.first[:, 0])
-    places = [int(table.pair(layer, i).first[0]) for layer in range(2) for i in range(4)]
+
+    @jax.jit
+    def picked(key):
+        picks = jax.vmap(table.pick)(jax.random.split(key, 20_000))
+        layers, nodes = np.divmod(np.arange(8), 4)
+        return picks.first[:, 0], jax.vmap(table.pair)(layers, nodes).first[:, 0]
+
+    pairs, places = map(np.asarray, picked(jax.random.key(0)))
     counts = np.array([(pairs == place).sum() for place in places])
     assert counts.sum() == 20_000
     expected = np.tile(np.array(weights) / np.sum(weights), 2) / 2 * 20_000
@@ -199,11 +205,12 @@ def test_the_law_of_the_swapped_pair(law, alpha, weights):
 
 def test_swaps_without_a_pair_do_nothing():
     posterior = network_posterior((1, 1))
+    start = np.ones(posterior.prior.num_coordinates, dtype=np.float32)
     for kernel in (tc.node_swap, tc.block_node_swap):
         algorithm = kernel(posterior)
-        state = algorithm.init(posterior.prior.sample(jax.random.key(0)))
-        after, info = algorithm.step(jax.random.key(1), state)
-        np.testing.assert_array_equal(after.position, state.position)
+        step = jax.jit(lambda z, a=algorithm: a.step(jax.random.key(1), a.init(z)))
+        after, info = step(start)
+        np.testing.assert_array_equal(after.position, start)
         assert float(info.acceptance_rate) == 1.0
 
 
@@ -219,14 +226,14 @@ def test_swaps_of_equal_nodes_are_always_accepted():
 
 def test_a_block_as_large_as_the_network_is_node_swap():
     posterior = network_posterior()
-    state = tc.node_swap(posterior).init(posterior.prior.sample(jax.random.key(0)))
-    moved = 0
-    for i in range(20):
-        whole, _ = tc.node_swap(posterior).step(jax.random.key(i), state)
-        block, _ = tc.block_node_swap(posterior, block=5).step(jax.random.key(i), state)
-        np.testing.assert_allclose(block.position, whole.position, rtol=1e-5)
-        moved += not np.array_equal(whole.position, state.position)
-    assert moved > 0
+    start = np.random.default_rng(0).normal(size=posterior.prior.num_coordinates)
+    keys = jax.vmap(jax.random.key)(np.arange(20))
+    after = [
+        np.asarray(jax.vmap(functools.partial(moved, algorithm, start))(keys).position)
+        for algorithm in (tc.node_swap(posterior), tc.block_node_swap(posterior, block=5))
+    ]
+    np.testing.assert_allclose(after[1], after[0], rtol=1e-5)
+    assert len(np.unique(after[0], axis=0)) > 1
 
 
 def test_swaps_need_nodes_and_a_law_they_know():
@@ -311,11 +318,11 @@ def test_compositions_say_what_they_need():
 
 def test_a_composition_carries_the_state_its_first_part_needs():
     posterior = network_posterior()
-    position = posterior.prior.sample(jax.random.key(0))
+    position = jax.ShapeDtypeStruct((posterior.prior.num_coordinates,), jnp.float32)
     gradient_first = tc.cycle(tc.node_swap, tc.hmc, tc.pcn)(posterior, (0.1, 0.1))
-    assert isinstance(gradient_first.init(position), GradientState)
+    assert isinstance(jax.eval_shape(gradient_first.init, position), GradientState)
     plain_first = tc.cycle(tc.pcn, tc.hmc)(posterior, (0.1, 0.1))
-    assert isinstance(plain_first.init(position), State)
+    assert isinstance(jax.eval_shape(plain_first.init, position), State)
 
 
 def test_mixture_picks_by_its_weights():

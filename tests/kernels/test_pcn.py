@@ -38,33 +38,37 @@ def test_flat_likelihood_accepts_everything_and_keeps_the_prior():
 def test_the_cached_log_likelihood_is_that_of_the_position():
     posterior, _, _ = linear_gaussian()
     algorithm = tc.pcn(posterior, 0.5)
-    state = algorithm.init(posterior.prior.sample(jax.random.key(0)))
-    step = jax.jit(algorithm.step)
-    outcomes = set()
-    for i in range(60):
-        state, info = step(jax.random.key(i), state)
-        outcomes.add(bool(info.is_accepted))
-        assert float(state.log_likelihood) == pytest.approx(
-            float(posterior.log_likelihood(state.position)), abs=1e-5
-        )
-    assert outcomes == {True, False}
+
+    @jax.jit
+    def walk():
+        def step(state, key):
+            state, info = algorithm.step(key, state)
+            exact = posterior.log_likelihood(state.position)
+            return state, (state.log_likelihood, exact, info.is_accepted)
+
+        start = algorithm.init(posterior.prior.sample(jax.random.key(0)))
+        return jax.lax.scan(step, start, jax.random.split(jax.random.key(1), 60))[1]
+
+    cached, exact, accepted = walk()
+    np.testing.assert_allclose(cached, exact, rtol=0, atol=1e-5)
+    assert set(np.asarray(accepted).tolist()) == {True, False}
 
 
 def test_beta_one_proposes_independent_prior_draws():
     algorithm = tc.pcn(flat(cosine_prior()), 1.0)
-    far = algorithm.init(jnp.full(6, 1e6))
-    near = algorithm.init(jnp.zeros(6))
-    key = jax.random.key(3)
-    np.testing.assert_array_equal(algorithm.step(key, far)[0].position,
-                                  algorithm.step(key, near)[0].position)  # fmt: skip
+
+    @jax.jit
+    def moved(position):
+        return algorithm.step(jax.random.key(3), algorithm.init(position))[0].position
+
+    np.testing.assert_array_equal(moved(jnp.full(6, 1e6)), moved(jnp.zeros(6)))
 
 
 @pytest.mark.parametrize("bad", [jnp.nan, -jnp.inf, jnp.inf])
 def test_a_failing_likelihood_is_rejected_and_flagged(bad):
     posterior = tc.Posterior(cosine_prior(), tc.Likelihood(POINT, lambda v: jnp.sum(v) * 0 + bad))
-    algorithm = tc.pcn(posterior, 0.5)
-    state = State(jnp.zeros(6), jnp.zeros(()))
-    after, info = algorithm.step(jax.random.key(0), state)
+    state = State(np.zeros(6, np.float32), np.float32(0))
+    after, info = jax.jit(tc.pcn(posterior, 0.5).step)(jax.random.key(0), state)
     np.testing.assert_array_equal(after.position, state.position)
     assert float(after.log_likelihood) == 0.0
     assert not bool(info.is_accepted)
@@ -78,11 +82,15 @@ def test_a_chain_leaves_a_point_of_probability_zero():
         cosine_prior(), tc.Likelihood(POINT, lambda v: jnp.where(v[0] > 0, 0.0, -jnp.inf))
     )
     algorithm = tc.pcn(posterior, 1.0)
-    state = algorithm.init(jnp.full(6, -1.0))
-    assert float(state.log_likelihood) == -np.inf
-    for i in range(50):
-        state, _ = algorithm.step(jax.random.key(i), state)
-    assert float(state.log_likelihood) == 0.0
+
+    @jax.jit
+    def walk():
+        start = algorithm.init(jnp.full(6, -1.0))
+        keys = jax.random.split(jax.random.key(0), 50)
+        end, _ = jax.lax.scan(lambda state, key: (algorithm.step(key, state)[0], None), start, keys)
+        return start.log_likelihood, end.log_likelihood
+
+    assert tuple(map(float, walk())) == (-np.inf, 0.0)
 
 
 @pytest.mark.parametrize("step_size", [0.0, -0.1, 1.5, float("nan")])
