@@ -191,9 +191,7 @@ def test_hyperparameters_have_their_laws():
         weight_variance=(POSITIVE, 5.0, tc.Uniform(low=0.5, high=2.5)),
         noise=tc.LogNormal(median=0.1, sigma=1.5),
     )
-    sampled = jax.jit(
-        lambda key: jax.vmap(hyper.hyperparameters)(hyper.sample(key, (4000,)))
-    )
+    sampled = jax.jit(lambda key: jax.vmap(hyper.hyperparameters)(hyper.sample(key, (4000,))))
     draws = jax.tree.map(np.asarray, sampled(jax.random.key(3)))
     weights = draws["weight_variance"]
     assert weights.shape == (4000, 3)
@@ -280,9 +278,7 @@ def test_own_series_is_refined_by_its_eigenvalues():
         basis=lambda x: jnp.sin(jnp.pi * k * x[:, :1]), eigenvalues=(1.0, 0.5, 0.25, 0.1)
     )
     z = normals(coarse.num_coordinates)
-    there_and_back = jax.jit(
-        lambda key, z: fine.restrict(coarse.prolong(key, z, fine), coarse)
-    )
+    there_and_back = jax.jit(lambda key, z: fine.restrict(coarse.prolong(key, z, fine), coarse))
     assert there_and_back(jax.random.key(1), z).tolist() == z.tolist()
     with pytest.raises(ValueError, match="is not a refinement"):
         coarse.prolong(jax.random.key(1), z, tc.Hyper(sines((1.0, 0.4, 0.2)), variance=POSITIVE))
