@@ -24,8 +24,8 @@ levels_and_gradients = eqx.filter_jit(
 )
 
 
-# The program of a run has room for as many draws as a chunk: runs of pCN by references of one rank
-# share it, however long they are.
+# The program of a run has room for as many draws as a chunk: runs of pCN by one reference share it,
+# however long they are.
 IN_CHUNKS = {"chunk_size": 100, "progress": False}
 
 
@@ -70,11 +70,11 @@ def test_by_the_posterior_itself_every_proposal_is_accepted():
 
 
 def network_posterior(likelihood: str) -> tc.Posterior:
-    prior = tc.TraceClassNetwork(num_inputs=2, widths=(5, 4), alpha=1.5)
-    x = np.random.default_rng(0).uniform(size=(15, 2))
+    prior = tc.TraceClassNetwork(num_inputs=2, widths=(6,), alpha=1.5)
+    x = np.random.default_rng(0).uniform(size=(16, 2))
     if likelihood == "regression":
         return tc.Posterior(prior, tc.GaussianRegression(x, np.sin(5 * x[:, 0]), noise=0.3))
-    return tc.Posterior(prior, tc.ActionChoice(x.reshape(5, 3, 2), np.arange(5) % 3, noise=0.5))
+    return tc.Posterior(prior, tc.ActionChoice(x.reshape(8, 2, 2), np.arange(8) % 2, noise=0.5))
 
 
 def second_differences(posterior: tc.Posterior, z: jax.Array, step: float = 1e-5) -> np.ndarray:
@@ -217,8 +217,7 @@ def test_states_stay_those_of_the_posterior(kernel):
 def test_a_reference_of_no_eigenvalues_at_zero_is_the_prior():
     posterior, _, _ = linear_gaussian()
     size = posterior.prior.num_coordinates
-    zeros = jnp.asarray(np.zeros(size), dtype=float)
-    nothing = tc.Reference(zeros, jnp.asarray(np.eye(size), dtype=float), zeros)
+    nothing = tc.Reference(*map(jnp.asarray, (np.zeros(size), np.eye(size)[:, :5], np.zeros(5))))
     settings = {"step_size": 0.4, "num_warmup": 0, "num_samples": 20, **IN_CHUNKS}
     start = {"initial_positions": np.ones((4, size))}
     plain = tc.sample(posterior, tc.pcn, **settings, **start)
@@ -271,11 +270,11 @@ def test_mistakes_are_named():
     with pytest.raises(TypeError, match=r"reference must be a tc.Reference, .* got function"):
         tc.pcn.using(reference=tc.laplace)
     with pytest.raises(ValueError, match="orthonormal"):
-        tc.Reference(np.zeros(3), np.ones((3, 1)), np.ones(1))
+        tc.Reference(*map(jnp.asarray, (np.zeros(3), np.ones((3, 1)), np.ones(1))))
     with pytest.raises(ValueError, match="above -1, got -2"):
-        tc.Reference(np.zeros(3), np.eye(3)[:, :1], np.full(1, -2.0))
+        tc.Reference(*map(jnp.asarray, (np.zeros(3), np.eye(3)[:, :1], np.full(1, -2.0))))
     with pytest.raises(ValueError, match=r"must have shape \(5,\), got \(6,\)"):
-        tc.pcn(posterior, 0.1, reference=any_reference(5)).init(np.zeros(6))
+        tc.pcn(posterior, 0.1, reference=any_reference(5)).init(jnp.asarray(np.zeros(6)))
     cut = tc.Posterior(
         posterior.prior, tc.Likelihood(posterior.likelihood.points, lambda v: jnp.sum(v) * jnp.nan)
     )
