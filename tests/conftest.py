@@ -11,6 +11,7 @@ from pathlib import Path
 
 import jax
 import pytest
+from own_process import HALF_WRITTEN
 
 import traceclass as tc
 
@@ -18,8 +19,6 @@ tc.use_cpu_devices(2)
 # What imports and tracing leave lives long, and the collector would look through it all the time.
 gc.set_threshold(200_000, 50, 100)
 
-# JAX's words for a file of its cache that cannot be read.
-HALF_WRITTEN = "Error reading persistent compilation cache entry"
 # Linux gives a process 65,530 memory maps, of which a compiled program takes five or so; JAX ends
 # in a segmentation fault when there are no more.
 MEMORY_MAPS = Path("/proc/self/maps")
@@ -27,20 +26,21 @@ MANY_MAPS = 45_000
 
 
 def pytest_configure(config):
-    # Two workers share the cache, and JAX does not write its files in one piece: whoever reads one
-    # that is half written compiles the program himself.
     config.addinivalue_line("filterwarnings", f"ignore:{HALF_WRITTEN}:UserWarning")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def compilation_cache(tmp_path_factory):
-    """Tests that compile the same program share the result, whichever worker they run in."""
+    """Tests that compile the same program share the result, whichever process they run in."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
     (folder / "jax").mkdir(exist_ok=True)
     jax.config.update("jax_compilation_cache_dir", str(folder / "jax"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    # And those that a test starts.
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder / "jax")
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     gc.freeze()
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from as_shipped import ENVIRONMENT
+from own_process import python
 
 # A group, because groups begin first: the program takes longer than any test at the end should.
 pytestmark = pytest.mark.xdist_group("readme")
@@ -18,14 +15,8 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def output_of(program, environment=ENVIRONMENT):
-    answer = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", "-c", program],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-    )
+def output_of(program):
+    answer = python("-c", program)
     assert answer.returncode == 0, answer.stderr
     return answer.stdout
 
@@ -39,7 +30,7 @@ def test_the_first_program_runs():
     program = programs_in(README)[0]
     shorter = program.replace("tc.hmc, seed=0)", "tc.hmc, num_warmup=400, num_samples=40)")
     assert shorter != program
-    assert "r_hat" in output_of(shorter, os.environ)
+    assert "r_hat" in output_of(shorter)
 
 
 @pytest.mark.long

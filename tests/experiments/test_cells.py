@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
+from own_process import python
 
 import traceclass as tc
 from traceclass.experiments import EXPERIMENTS
@@ -40,9 +39,7 @@ def test_another_process_makes_the_same_cell_and_goes_on_with_its_run(tmp_path):
     assert list(done) == ["tcnn-2", "tcnn-3"]
     settings = json.loads(config.model_dump_json())
     task = json.dumps(["width-sweep", settings, "tcnn-3", str(tmp_path)])
-    answer = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE, task], capture_output=True, text=True, check=False
-    )
+    answer = python("-c", ELSEWHERE, task)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.strip() == done["tcnn-3"].run.sha256()
     assert done["tcnn-3"].run.sha256() == tc.open_run(tmp_path / "tcnn-3").sha256()

@@ -15,9 +15,9 @@ import time
 from pathlib import Path
 
 import h5py
-import jax
 import pytest
 import xarray as xr
+from own_process import python
 from tiny_run import TINY
 from typer.testing import CliRunner
 
@@ -35,8 +35,6 @@ FIGURES = {
     "calibration.png", "truth.png",
 }  # fmt: skip
 CELL = "kl-pcn-0"
-# JAX's words for a file of the compilation cache that another worker is writing; see conftest.py.
-HALF_WRITTEN = "Error reading persistent compilation cache entry"
 # Where a mistake is only seen when the chains are to begin: priors and tables of no size.
 SMALL = ["run", "mountain-car", "--set", "priors=kl", "--set", "reference_grid=10"]
 LONGER = [*TINY, "--set", "num_warmup=20000"]
@@ -44,16 +42,7 @@ LONGER = [*TINY, "--set", "num_warmup=20000"]
 
 def in_a_process(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     """As a user runs it, but that it finds compiled what tests before it have compiled."""
-    warnings = ["-W", "error::UserWarning", "-W", f"ignore:{HALF_WRITTEN}:UserWarning"]
-    return subprocess.run(
-        [sys.executable, *warnings, "-m", "traceclass.cli", *map(str, arguments)],
-        cwd=cwd, capture_output=True, text=True, check=False,
-        env=os.environ
-        | {
-            "JAX_COMPILATION_CACHE_DIR": str(jax.config.jax_compilation_cache_dir),
-            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        },
-    )  # fmt: skip
+    return python("-m", "traceclass.cli", *arguments, cwd=cwd)
 
 
 def in_this_process(*arguments: object, cwd: Path):

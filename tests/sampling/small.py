@@ -14,7 +14,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 import traceclass as tc
@@ -76,10 +75,6 @@ def die_at(call: str, number: int) -> None:
 
 def main() -> None:
     tc.use_cpu_devices(int(os.environ.get("DEVICES", "2")))
-    cache = os.environ.get("JAX_CACHE")
-    if cache:
-        jax.config.update("jax_compilation_cache_dir", cache)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     if len(sys.argv) > 2:
         die_at(sys.argv[2], int(sys.argv[3]))
     if sys.argv[1] == "wide":
