@@ -2,7 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Bytecode is written for what is imported, when it is; pip would make it of everything.
+INSTALL := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile \
+	--constraint constraints.txt --editable
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: install demo test test-long bench docs dist lint clean
 
@@ -12,15 +15,15 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) install --constraint constraints.txt --editable '.[control]'
+	$(INSTALL) '.[control]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) install --constraint constraints.txt --editable '.[control,dev]'
+	$(INSTALL) '.[control,dev]'
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed
-	$(PIP) install --constraint constraints.txt --editable '.[docs]'
+	$(INSTALL) '.[docs]'
 	@touch $@
 
 demo: install
