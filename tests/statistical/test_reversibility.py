@@ -26,10 +26,19 @@ MODELS = [(prior, likelihood) for prior in ("tcNN", "iid", "Fourier") for likeli
 
 # Operation by operation, every model would compile a hundred programs; as they are cut here, only
 # the first two see the model, and what kernels do with their states is compiled once a dimension.
-state_at = eqx.filter_jit(init_with_gradient)
-level_at = eqx.filter_jit(tc.Posterior.log_likelihood)
+@eqx.filter_jit
+def state_and_level(posterior: tc.Posterior, z: jax.Array):
+    return init_with_gradient(posterior, z), posterior.log_likelihood(z)
+
+
+# A function that a test has replaced by a faulty one is another function, with its own program.
+compiled = functools.cache(eqx.filter_jit)
 pcnl_proposal = jax.jit(propose)
 mala_ratio = jax.jit(mala_log_ratio)
+
+
+def state_at(posterior: tc.Posterior, z: jax.Array):
+    return state_and_level(posterior, z)[0]
 
 
 @functools.cache
@@ -42,7 +51,7 @@ def setting(prior: str, likelihood: str) -> tuple[tc.Posterior, jax.Array, jax.A
 
 
 def log_density(posterior: tc.Posterior, z: jax.Array) -> float:
-    return float(level_at(posterior, z)) - 0.5 * np.sum(np.asarray(z) ** 2)
+    return float(state_and_level(posterior, z)[1]) - 0.5 * np.sum(np.asarray(z) ** 2)
 
 
 def log_normal(x: np.ndarray, mean: np.ndarray, sd: float) -> float:
@@ -56,7 +65,7 @@ def as_numpy(state):
 
 def pcnl_error(posterior: tc.Posterior, z: jax.Array, xi: jax.Array, delta: float = 0.1) -> float:
     """pCNL's log-ratio minus log pi(z') q(z', z) / pi(z) q(z, z'), q a Gaussian."""
-    rho = jax.jit(module("pcnl").rho)
+    rho = compiled(module("pcnl").rho)
     state = state_at(posterior, z)
     after = state_at(posterior, pcnl_proposal(state, xi, delta))
     got = float(rho(state, after, delta)) - float(rho(after, state, delta))
@@ -74,9 +83,10 @@ def pcnl_error(posterior: tc.Posterior, z: jax.Array, xi: jax.Array, delta: floa
 def hmc_errors(posterior: tc.Posterior, z: jax.Array, p: jax.Array) -> tuple[float, float]:
     """The way back by the reversed momentum, and dH against the two energies."""
     state = state_at(posterior, z)
-    follow = eqx.filter_jit(module("hmc").trajectory)
-    end, momentum, energy_error = follow(posterior, state, p, jnp.asarray(0.03), 7)
-    back, reversed_momentum, _ = follow(posterior, end, -momentum, jnp.asarray(0.03), 7)
+    follow = compiled(module("hmc").trajectory)
+    how_far = np.array(0.03), np.array(7)
+    end, momentum, energy_error = follow(posterior, state, p, *how_far)
+    back, reversed_momentum, _ = follow(posterior, end, -np.asarray(momentum), *how_far)
     away = np.asarray(back.position) - z, np.asarray(reversed_momentum) + p
     way = max(float(np.abs(difference).max()) for difference in away)
 
@@ -117,19 +127,32 @@ def test_mala_ratio_is_that_of_the_densities(prior, likelihood):
     assert abs(got - want) < TOLERANCE * max(1.0, abs(want))
 
 
+@eqx.filter_jit
+def swapped(table, z, layer, i):
+    """A pair of nodes, z after its swap and after two, and what the swap says of its prior."""
+    pair = table.pair(layer, i)
+    after = swap(z, pair, pair.ratio)
+    return pair, after, swap(after, pair, pair.ratio), log_prior_ratio(z, pair)
+
+
+@eqx.filter_jit
+def values_and_parameters(posterior, z):
+    return posterior.values_of(z), posterior.prior.parameters(z)
+
+
 @pytest.mark.parametrize("prior", ["tcNN", "iid"])
 @pytest.mark.parametrize("block", [None, 2])
 def test_a_swap_undoes_itself_and_knows_its_prior_ratio(prior, block):
     posterior, z, _ = setting(prior, "regression")
+    z = np.asarray(z)
     table = node_table(posterior, "power", block, move="node_swap")
     for layer, width in enumerate(posterior.prior.widths):
         for i in range(width - 1):
-            pair = table.pair(layer, i)
-            after = swap(z, pair, pair.ratio)
-            assert float(jnp.max(jnp.abs(after - z))) > 0.01
-            np.testing.assert_allclose(swap(after, pair, pair.ratio), z, rtol=TOLERANCE)
-            want = float(0.5 * (jnp.sum(z**2) - jnp.sum(after**2)))
-            assert float(log_prior_ratio(z, pair)) == pytest.approx(want, rel=TOLERANCE)
+            _, after, back, ratio = as_numpy(swapped(table, z, np.array(layer), np.array(i)))
+            assert np.abs(after - z).max() > 0.01
+            np.testing.assert_allclose(back, z, rtol=TOLERANCE)
+            want = 0.5 * (np.sum(z**2) - np.sum(after**2))
+            assert float(ratio) == pytest.approx(want, rel=TOLERANCE)
 
 
 @pytest.mark.parametrize("prior", ["tcNN", "iid"])
@@ -137,18 +160,17 @@ def test_a_swap_permutes_parameters_and_gradient_and_keeps_the_function(prior):
     posterior, z, _ = setting(prior, "action choice")
     table = node_table(posterior, "uniform", move="node_swap")
     before = state_at(posterior, z)
+    values, old = as_numpy(values_and_parameters(posterior, z))
     for layer, width in enumerate(posterior.prior.widths):
         for i in range(width - 1):
-            pair = table.pair(layer, i)
-            after = state_at(posterior, swap(z, pair, pair.ratio))
-            np.testing.assert_allclose(
-                posterior.values_of(after.position), posterior.values_of(z), rtol=1e-9, atol=1e-12
-            )
-            moved = swap(before.gradient, pair, 1 / pair.ratio)
-            np.testing.assert_allclose(moved, after.gradient, rtol=1e-8, atol=1e-10)
+            pair, moved, _, _ = swapped(table, z, np.array(layer), np.array(i))
+            after = state_at(posterior, moved)
+            kept, new = as_numpy(values_and_parameters(posterior, moved))
+            np.testing.assert_allclose(kept, values, rtol=1e-9, atol=1e-12)
+            gradient = jax.jit(swap)(before.gradient, pair, 1 / np.asarray(pair.ratio))
+            np.testing.assert_allclose(gradient, after.gradient, rtol=1e-8, atol=1e-10)
             order = np.arange(width)
             order[[i, i + 1]] = order[[i + 1, i]]
-            old, new = posterior.prior.parameters(z), posterior.prior.parameters(after.position)
             np.testing.assert_allclose(new[layer].weights, old[layer].weights[order], rtol=1e-9)
             np.testing.assert_allclose(new[layer].biases, old[layer].biases[order], rtol=1e-9)
             outgoing = old[layer + 1].weights[:, order]
@@ -190,6 +212,8 @@ def test_the_trajectory_is_of_second_order():
     """Halving the step quarters the energy error of a trajectory of the same length."""
     posterior, z, p = setting("tcNN", "regression")
     state = state_at(posterior, z)
-    follow = eqx.filter_jit(trajectory)
-    errors = [float(follow(posterior, state, p, jnp.asarray(0.02 / n), 5 * n)[2]) for n in (4, 8)]
+    follow = compiled(trajectory)
+    errors = [
+        float(follow(posterior, state, p, np.array(0.02 / n), np.array(5 * n))[2]) for n in (4, 8)
+    ]
     assert errors[0] / errors[1] == pytest.approx(4, rel=0.1)
