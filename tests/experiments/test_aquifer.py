@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-import jax.numpy as jnp
+import equinox as eqx
+import jax
 import numpy as np
 import pytest
 import xarray as xr
@@ -51,10 +52,13 @@ def test_the_aquifer_is_the_papers():
             deviation = (np.pi**2 * (i**2 + j**2)) ** -0.55
             basis = 2 * np.cos(np.pi * i * x[0]) * np.cos(np.pi * j * x[1])
             total += deviation * np.sin(i**2 + j**2) * basis
-    assert float(aquifer.truth(x[None])[0]) == pytest.approx(total, abs=1e-5)
+    assert float(jax.jit(aquifer.truth)(x[None])[0]) == pytest.approx(total, abs=1e-5)
 
 
-def test_a_survey_sees_the_true_head_with_noise():
+def test_a_survey_sees_the_true_head_with_noise(monkeypatch):
+    # As wholes: operation by operation, a flow of another size compiles dozens of programs.
+    monkeypatch.setattr(aquifer, "truth", jax.jit(aquifer.truth))
+    monkeypatch.setattr(tc.DarcyFlow, "head", eqx.filter_jit(tc.DarcyFlow.head))
     quiet = aquifer.survey(3, noise=1e-6, num_held_out=20)
     loud = aquifer.survey(3, noise=0.01, num_held_out=20)
     flow, head = aquifer.true_flow()
@@ -68,7 +72,7 @@ def test_a_survey_sees_the_true_head_with_noise():
 
 def test_the_networks_read_coordinates_and_their_sines():
     prior = aquifer.prior_of("tcnn", width=4)
-    features = prior.inputs(jnp.array([[0.25, 1.0]]))
+    features = jax.jit(prior.inputs)(np.array([[0.25, 1.0]]))
     np.testing.assert_allclose(features, [[-0.5, 1.0, -1.0, 0.0]], atol=1e-6)
     assert aquifer.prior_of("deep").num_coordinates == 4 * 10 + 10 + 2 * 110 + 11
 
@@ -170,5 +174,5 @@ def test_a_well_of_ones_own(tmp_path):
     )  # fmt: skip
     posterior = tc.Posterior(tc.CosineSeries(num_modes=3), flow)
     reference = tc.laplace(posterior, rank=3)
-    heads = flow.predict(posterior.values_of(reference.mean))
+    heads = jax.jit(lambda z: flow.predict(posterior.values_of(z)))(reference.mean)
     assert np.abs(np.asarray(heads) - [0.7, 0.4, 0.2]).max() < 0.05
