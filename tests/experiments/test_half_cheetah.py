@@ -67,6 +67,14 @@ def few(data):
     return data.first(6)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def starts_in_one_program():
+    """Starts are found operation by operation, which compiles dozens of programs for each prior."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(cheetah_learned, "shrunken_draws", eqx.filter_jit(shrunken_draws))
+        yield
+
+
 @pytest.fixture(scope="module")
 def narrow(config, few):
     return learned("tcnn-4", few, config)
