@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import traceclass as tc
 from traceclass.control import mountain_car as car
+from traceclass.control.box_polynomial import BoxPolynomial
+from traceclass.control.grid_value import GridValue
 from traceclass.draws import mean_function
 from traceclass.experiments.car import choices, held_out, prior_of, true_value
 from traceclass.experiments.learned import Course, ask, learned_from
@@ -79,11 +81,24 @@ def test_error_of_a_mean_of_independent_draws():
     assert mean_and_error(draws)["error"] > 0.01
 
 
+@pytest.fixture
+def compiled(monkeypatch):
+    """Operation by operation, each of these compiles a dozen programs for every set of points."""
+    for of, name in (
+        (GridValue, "__call__"),
+        (BoxPolynomial, "__call__"),
+        (tc.FourierSeries, "_waves"),
+    ):
+        monkeypatch.setattr(of, name, eqx.filter_jit(getattr(of, name)))
+
+
+@pytest.mark.usefixtures("compiled")
 def test_a_learned_function_is_the_mean_of_its_kept_draws():
     """Its table against the exact mean, chain means against theirs, and the counts."""
     prior = prior_of("kl", max_frequency=3)
     seen = car.demonstrate(jax.random.key(0), num_demonstrations=10)
-    asked = ask(prior, held_out(0, 6), true_value(30), noise=0.1)
+    truth = eqx.filter_jit(true_value)(30)
+    asked = ask(prior, held_out(0, 6), truth, noise=0.1)
     run = tc.sample(
         tc.Posterior(prior, choices(seen, noise=0.1)), tc.pcn, record=asked.record, step_size=0.3,
         num_chains=2, num_warmup=20, num_samples=10, thin=1, progress=False,
@@ -92,14 +107,13 @@ def test_a_learned_function_is_the_mean_of_its_kept_draws():
     assert learned.kept.shape == (2, 5, prior.num_coordinates)
     np.testing.assert_array_equal(learned.kept[:, -1], run.positions[:, -1])
     states = held_out(1, 20).states
-    of_all = mean_function(prior, learned.positions)(states)
+    of_all = jax.jit(mean_function(prior, learned.positions))(states)
     np.testing.assert_allclose(learned.mean(states), of_all, atol=1e-4)
-    first = np.mean([prior.evaluate(z, states) for z in jnp.asarray(learned.kept[0])], axis=0)
+    first = np.mean(eqx.filter_jit(prior.evaluate)(learned.kept[0], states), axis=0)
     np.testing.assert_allclose(learned.chain_means[0](states), first, atol=1e-4)
-    log_probabilities = np.stack(
-        [asked.log_probabilities(z) for z in jnp.asarray(learned.kept.reshape(10, -1))]
-    )
-    taken = np.exp(log_probabilities[:, np.arange(6), asked.tests.actions]).mean(axis=0)
+    log_probabilities = jax.jit(lambda z: jax.lax.map(asked.log_probabilities, z))
+    each = np.asarray(log_probabilities(learned.kept.reshape(10, -1)))
+    taken = np.exp(each[:, np.arange(6), np.asarray(asked.tests.actions)]).mean(axis=0)
     assert learned.numbers["log_score"] == pytest.approx(np.log(taken).mean(), rel=1e-4)
     assert learned.numbers["interpolation_error"] < 1e-4
     assert learned.numbers["draws"] == 20
