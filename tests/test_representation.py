@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from linear import linear_gaussian
 
 import traceclass as tc
 from traceclass.representation import as_table, in_words
@@ -41,7 +42,7 @@ def test_a_posterior_names_prior_likelihood_and_temperature():
 
 
 def test_a_run_is_at_most_six_short_lines(tmp_path):
-    posterior = tc.Posterior(NETWORK, tc.GaussianRegression(X, X[:, 0], noise=0.3))
+    posterior, _, _ = linear_gaussian()
     settings = {"num_warmup": 0, "num_samples": 6, "step_size": 0.2, "progress": False}
     memory = tc.sample(posterior, tc.tempered(tc.pcn, schedule=(1, 0.5, 0.2, 0)), **settings)
     stored = tc.sample(posterior, tc.pcn, store=tmp_path / "<run>", store_positions=3, **settings)
@@ -50,14 +51,14 @@ def test_a_run_is_at_most_six_short_lines(tmp_path):
         assert len(repr(run).splitlines()) <= 6
         assert len(repr(run)) < 500
         assert "4 chains x 6 draws" in repr(run)
-    assert "every draw, 33 coordinates, in memory" in repr(memory)
-    assert f"2 draws per chain, 33 coordinates, in {tmp_path / '<run>'}" in repr(stored)
+    assert "every draw, 6 coordinates, in memory" in repr(memory)
+    assert f"2 draws per chain, 6 coordinates, in {tmp_path / '<run>'}" in repr(stored)
     assert "positions   not stored" in repr(bare)
     assert "&lt;run&gt;" in stored._repr_html_()
 
 
 def test_a_large_store_is_not_read_for_a_repr(tmp_path, monkeypatch):
-    posterior = tc.Posterior(NETWORK, tc.GaussianRegression(X, X[:, 0], noise=0.3))
+    posterior, _, _ = linear_gaussian()
     settings = {"num_warmup": 0, "num_samples": 6, "step_size": 0.2, "progress": False}
     tc.sample(posterior, tc.pcn, store=tmp_path / "run", **settings)
     monkeypatch.setattr("traceclass.sampling.run._FEW_BYTES", 0)
