@@ -93,10 +93,8 @@ def test_a_table_of_80_columns_and_a_plot(runs, tmp_path):
 
 
 def test_what_is_not_known_is_said():
-    prior = cosine_prior()
-    likelihood = tc.Likelihood(X, lambda v: -jnp.sum(v**2))
     plain = tc.sample(
-        tc.Posterior(prior, likelihood), tc.pcn, step_size=0.4, num_warmup=0, num_samples=8,
+        linear_gaussian()[0], tc.pcn, step_size=0.4, num_warmup=0, num_samples=8,
         store_positions=False, progress=False,
     )  # fmt: skip
     text = str(tc.compare({"mine": plain}))
