@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 _IMPORTS = {
     "peers": "import jax, blackjax",
     "ours": "import traceclass as tc; [getattr(tc, name) for name in tc.__all__]",
@@ -18,6 +20,7 @@ def _run(code: str) -> str:
     ).stdout
 
 
+@pytest.mark.long
 def test_import_takes_at_most_half_as_long_again_as_jax_and_blackjax():
     """Processor time, which other work on the machine hardly changes; the best of three."""
     best = dict.fromkeys(_IMPORTS, float("inf"))
