@@ -13,9 +13,10 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.optimize import minimize
 
+from traceclass.arrays import as_floats
 from traceclass.errors import UserValueError
 from traceclass.kernels.reference import Reference
-from traceclass.posterior import Posterior
+from traceclass.posterior import Posterior, require_posterior
 from traceclass.validation import require_count, require_finite, require_shape
 
 # Directions tried beyond those asked for, and passes over the Hessian: Halko, Martinsson & Tropp
@@ -58,6 +59,7 @@ def laplace(
     at its draws, in the mode that was found, and R-hat cannot see others. `initial_positions=` of
     `tc.sample` starts them elsewhere.
     """
+    require_posterior(posterior)
     rank = require_count(rank, "rank", "A reference of no directions is the prior itself.")
     rank = min(rank, posterior.prior.num_coordinates)
     found = _highest(posterior, _start(posterior, start, seed), max_iterations)
@@ -92,7 +94,7 @@ def _start(posterior: Posterior, start: Any, seed: int) -> Float[Array, " z"]:
     if start is None:
         # Not the mean itself, where a network has all its weights at zero: a saddle.
         return _NEAR_MEAN * posterior.prior.sample(jax.random.key(seed))
-    position = jnp.asarray(start, dtype=float)
+    position = as_floats(start, "start")
     require_shape(position, shape, "start")
     return require_finite(position, "start")
 

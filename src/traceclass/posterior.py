@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +11,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from traceclass.errors import UserValueError
+from traceclass.errors import UserTypeError, UserValueError
 from traceclass.likelihoods.base import PointLikelihood, at_noise
 from traceclass.module import Module
 from traceclass.priors.base import Prior
-from traceclass.representation import as_table, in_words, one_line
-from traceclass.validation import require_shape
+from traceclass.representation import (
+    as_table,
+    fields_of,
+    in_words,
+    lasting,
+    one_line,
+)
+from traceclass.validation import no_type_check, require_shape, shape_of, shortened
 
 
 class Posterior(Module):
@@ -34,17 +41,22 @@ class Posterior(Module):
     values_of: Callable[[Array], Array]
     inverse_temperature: Float[Array, ""] | None
 
+    @no_type_check
     def __init__(self, prior: Prior, likelihood: PointLikelihood):
+        _check_parts(prior, likelihood)
         self.prior = prior
         self.likelihood = likelihood
         self.values_of = prior.at(likelihood.points)
         self.inverse_temperature = None
         position = jax.ShapeDtypeStruct((prior.num_coordinates,), jnp.zeros(()).dtype)
-        shape = jax.eval_shape(lambda z: self.log_prob(self.values_of(z), z), position).shape
+        log_prob = shape_of(
+            lambda z: self.log_prob(self.values_of(z), z), position, name="log_prob"
+        )
+        shape = getattr(log_prob, "shape", None)
         if shape != ():
+            what = "several values" if shape is None else f"an array of shape {shape}"
             raise UserValueError(
-                f"log_prob must return one number, got an array of shape {shape}. Sum over the "
-                "observations."
+                f"log_prob must return one number, got {what}. Sum over the observations."
             )
 
     def _words(self) -> dict[str, str]:
@@ -59,6 +71,18 @@ class Posterior(Module):
 
     def __repr__(self) -> str:
         return one_line(type(self).__name__, self._words())
+
+    def described(self) -> dict[str, str]:
+        """What prior and likelihood are made from, in words: plain text that a file can keep."""
+        parts = {"prior": self.prior, "likelihood": self.likelihood}
+        words = {part: type(value).__name__ for part, value in parts.items()}
+        for part, value in parts.items():
+            if isinstance(value, Prior):
+                own = value.described()
+            else:
+                own = fields_of(value) if dataclasses.is_dataclass(value) else {}
+            words |= {f"{name} of the {part}": lasting(text) for name, text in own.items()}
+        return words
 
     def _repr_html_(self) -> str:
         return as_table(type(self).__name__, self._words())
@@ -102,3 +126,23 @@ class Posterior(Module):
     def logdensity(self, z: Float[Array, " z"]) -> Float[Array, ""]:
         """l(z) - |z|^2 / 2, for kernels that know nothing of the prior."""
         return self.log_likelihood(z) - 0.5 * jnp.vdot(z, z)
+
+
+def _check_parts(prior: Any, likelihood: Any) -> None:
+    """Refuse what is no prior or no likelihood; the two are easily swapped."""
+    if not isinstance(prior, Prior):
+        swapped = " Prior and likelihood are swapped." if isinstance(likelihood, Prior) else ""
+        raise UserTypeError(f"prior must be a tc.Prior, got {shortened(prior)}.{swapped}")
+    if not isinstance(likelihood, PointLikelihood):
+        raise UserTypeError(
+            "likelihood must have points and log_prob(values), as tc.GaussianRegression or "
+            f"tc.Likelihood have; got {shortened(likelihood)}."
+        )
+
+
+def require_posterior(posterior: Any) -> None:
+    """Refuse what is no posterior, before it fails somewhere inside."""
+    if not isinstance(posterior, Posterior):
+        raise UserTypeError(
+            f"posterior must be a tc.Posterior(prior, likelihood), got {shortened(posterior)}."
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ from jax.core import Tracer
 
 # A tuple with more entries is counted, not listed.
 _LONGEST_TUPLE = 8
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_DTYPE = re.compile(r"\b(?:float|int|uint)\d+(?=\[)")
 
 
 def fields_of(module: Any) -> dict[str, str]:
@@ -37,6 +40,16 @@ def in_words(value: Any) -> str:
     if dataclasses.is_dataclass(value):
         return repr(value)
     return getattr(value, "__name__", None) or repr(value)
+
+
+def without_address(text: str) -> str:
+    """`text` without the places in memory that Python prints, which differ from run to run."""
+    return _ADDRESS.sub("", text)
+
+
+def lasting(text: str) -> str:
+    """`text` without what differs between processes: places in memory, and the precision."""
+    return _DTYPE.sub("numbers", without_address(text))
 
 
 def one_line(title: str, words: Mapping[str, str]) -> str:

@@ -18,18 +18,19 @@ import h5py
 import pytest
 import xarray as xr
 from own_process import python
-from tiny_run import TINY
-from typer.testing import CliRunner
+from tiny_run import TINY, in_this_process
 
 import traceclass as tc
-from traceclass.cli import app
 from traceclass.run_directory.claim import DirectoryError, claimed
 from traceclass.sampling.store import Store
 
 # One worker for this file: its tests share a finished run, which takes a while to make.
 pytestmark = pytest.mark.xdist_group("cli")
 
-FILES = {"config.json", "versions.json", "results.json", "trace.nc", "arrays.nc", "report.html"}
+FILES = {
+    "config.json", "versions.json", "results.json", "trace.nc", "arrays.nc", "report.html",
+    "SHA256SUMS",
+}  # fmt: skip
 FIGURES = {
     "value.png", "policy.png", "differences.png", "steps.png", "log_likelihood.png", "failures.png",
     "calibration.png", "truth.png",
@@ -45,28 +46,9 @@ def in_a_process(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[s
     return python("-m", "traceclass.cli", *arguments, cwd=cwd)
 
 
-def in_this_process(*arguments: object, cwd: Path):
-    """Where JAX has started, its devices are what they are, and programs stay compiled."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("traceclass.use_cpu_devices", lambda: None)
-        patched.chdir(cwd)
-        return CliRunner().invoke(app, list(map(str, arguments)))
-
-
 @pytest.fixture
 def traceclass():
     return in_this_process
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A run of seed 3 and what it said. Tests that change it make a copy."""
-    folder = tmp_path_factory.mktemp("cli")
-    answer = in_this_process(
-        "run", "mountain-car", "--seed", 3, "--out", "a/run", *TINY, cwd=folder
-    )
-    assert answer.exit_code == 0, answer.stderr
-    return folder / "a" / "run", answer
 
 
 def test_a_run_directory_is_complete(finished):
@@ -202,6 +184,13 @@ def test_list_names_experiments_presets_and_settings(traceclass, tmp_path):
         (["run", "mountain-car", "--until", "ess=true"], "--until takes ess=NUMBER"),
         (["run", "mountain-car", "--seed", "9" * 5_000], "setting seed="),
         (["run", "mountain-car", "--resume", "--out", "nowhere"], "no run to go on with"),
+        (["run", "mountain-car", "--preset", ""], "unknown preset ''"),
+        (["run", "mountain-car", "--set", "widths=" + "[" * 5_000], "setting widths="),
+        (["run", "mountain-car", "--set", "widths=" + "[" * 800 + "]" * 800], "setting widths="),
+        (["status", "full"], "full is not a run"),
+        (["verify", "full"], "full holds no run"),
+        (["verify", "nowhere"], "nowhere is not a directory"),
+        (["export", "full", "x.nc"], "full is not a run"),
         (["status", "nowhere"], "nowhere is not a directory"),
         (["report", "nowhere"], "nowhere is not a directory"),
         (["report", "full"], "not a finished run: it lacks config.json"),
@@ -515,6 +504,9 @@ def test_a_damaged_run_is_named(finished, traceclass, tmp_path):
         (copy / name).write_bytes((path / name).read_bytes())
     (copy / "results.json").write_text("{")
     answer = traceclass("report", copy, cwd=tmp_path)
+    assert answer.exit_code == 2
+    assert "copy/results.json is not as it was written" in answer.stderr
+    answer = traceclass("report", copy, "--force", cwd=tmp_path)
     assert answer.exit_code == 2
     assert "copy cannot be read" in answer.stderr
     (copy / "results.json").write_bytes((path / "results.json").read_bytes())

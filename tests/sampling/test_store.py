@@ -244,7 +244,7 @@ def test_other_versions_are_refused_unless_forced(key, value, copy):
     manifest["identity"][key] = value
     with pytest.raises(tc.StoreError, match=r"manifest\.json is damaged"):
         write_then_resume(copy, manifest)
-    manifest["sha256"] = Manifest(manifest["identity"], []).checksum
+    manifest["sha256"] = Manifest(manifest["identity"], [], {}).checksums["sha256"]
     with pytest.raises(tc.StoreError, match=f"{key} {value} there"):
         write_then_resume(copy, manifest)
     for file in chunks(copy):  # whose tag is that of the manifest
@@ -264,8 +264,12 @@ def as_format_1(path: Path) -> None:
     """Rewrite a store as the first version wrote it: other names of arrays, no version."""
     manifest = json.loads((path / "manifest.json").read_text())
     identity = manifest["identity"] | {"library format": 1}
-    tag = Manifest(identity, []).tag
-    content = {"identity": identity, "forced": [], "sha256": Manifest(identity, []).checksum}
+    tag = Manifest(identity, [], {}).tag
+    content = {
+        "identity": identity,
+        "forced": [],
+        "sha256": Manifest(identity, [], {}).checksums["sha256"],
+    }
     (path / "manifest.json").write_text(json.dumps(content))
     for file in chunks(path):
         meta, arrays = read_arrays(file)
@@ -619,3 +623,94 @@ def test_of_a_hundred_starts_one_wins(tmp_path):
         start.join()
     with opened_for_writing(tmp_path / "run", {"seed": 0}, resume=True, force=False) as store:
         assert store.contents.chunks == []
+
+
+# -- opening with another posterior, and room for what is left ----------------------------------
+
+
+def regression(variance: float = 1.0, noise: float = 0.3, shift: float = 0.0) -> tc.Posterior:
+    x = np.linspace(-1, 1, 5)[:, None]
+    prior = tc.TraceClassNetwork(num_inputs=1, widths=(3,), weight_variance=variance)
+    return tc.Posterior(prior, tc.GaussianRegression(x, x[:, 0] + shift, noise=noise))
+
+
+@pytest.fixture(scope="module")
+def of_regression(tmp_path_factory):
+    path = tmp_path_factory.mktemp("regression") / "run"
+    tc.sample(
+        regression(), tc.pcn, step_size=0.3, num_warmup=0, num_samples=4, store=path, progress=False
+    )
+    return path
+
+
+def test_a_run_is_opened_with_its_own_posterior(of_regression):
+    run = tc.open_run(of_regression, regression())
+    assert np.isfinite(run.predict([[0.5]]).mean).all()
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (regression(variance=5.0), "weight_variance of the prior is (1, 1) there, (5, 5) here"),
+        (regression(noise=0.2), "noise of the likelihood is 0.3 there, 0.2 here"),
+        (regression(shift=1e-6), "the data, or other numbers of the posterior, are not the same"),
+        (tc.Posterior(tc.IidNetwork(num_inputs=1, widths=(3,)), regression().likelihood),
+         "prior is TraceClassNetwork there, IidNetwork here"),
+    ],
+)  # fmt: skip
+def test_another_posterior_is_refused_in_words(other, words, of_regression):
+    with pytest.raises(tc.StoreError) as opened:
+        tc.open_run(of_regression, other)
+    assert words in str(opened.value)
+    with pytest.raises(tc.StoreError, match="holds another run") as resumed:
+        tc.sample(
+            other, tc.pcn, step_size=0.3, num_warmup=0, num_samples=4, store=of_regression,
+            resume=True, progress=False,
+        )  # fmt: skip
+    assert ("data" if words.startswith("the data") else words) in str(resumed.value)
+
+
+def test_a_manifest_without_words_is_compared_by_what_is_computed(of_regression, tmp_path):
+    """As earlier versions wrote it."""
+    path = tmp_path / "run"
+    shutil.copytree(of_regression, path)
+    manifest = json.loads((path / "manifest.json").read_text())
+    del manifest["words"], manifest["sha256 of words"]
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    assert tc.open_run(path, regression()).num_samples == 4
+    with pytest.raises(tc.StoreError, match=r"compute something else|the data"):
+        tc.open_run(path, regression(variance=5.0))
+
+
+def test_edited_words_are_seen(of_regression, tmp_path):
+    path = tmp_path / "run"
+    shutil.copytree(of_regression, path)
+    manifest = json.loads((path / "manifest.json").read_text())
+    manifest["words"]["noise of the likelihood"] = "7"
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(tc.StoreError, match=r"manifest\.json is damaged"):
+        tc.open_run(path)
+
+
+def test_a_finished_run_needs_no_room(of_regression, tmp_path, monkeypatch):
+    """Nor does a run that is nearly done need room for all of it."""
+    path = tmp_path / "run"
+    shutil.copytree(of_regression, path)
+    arguments = {"step_size": 0.3, "num_warmup": 0, "progress": False, "store": path}
+    full = shutil.disk_usage(tmp_path)._replace(free=0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
+    again = tc.sample(regression(), tc.pcn, num_samples=4, resume=True, **arguments)
+    assert again.num_samples == 4
+    with pytest.raises(ValueError, match="0 GiB are free"):
+        tc.sample(regression(), tc.pcn, num_samples=5, resume=True, **arguments)
+    # 4 chains with 10 coordinates, the log-likelihood and four counters: 240 bytes per draw.
+    room = full._replace(free=2_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: room)
+    more = tc.sample(regression(), tc.pcn, num_samples=8, resume=True, **arguments)
+    assert more.num_samples == 8
+
+
+def test_what_is_no_disk_says_so_itself():
+    """/proc has no size; it is not full."""
+    with pytest.raises(tc.StoreError, match="cannot write to /proc/run"):
+        sampled(Path("/proc/run"))

@@ -6,16 +6,20 @@ Each command imports what it needs when it is called.
 
 from __future__ import annotations
 
+import io
+import sys
 from typing import Annotated
 
 import typer
 
 from traceclass.cli.export import export
 from traceclass.cli.listing import listing
+from traceclass.cli.outcomes import heed_signals
 from traceclass.cli.report import report
 from traceclass.cli.run import run
 from traceclass.cli.status import status
 from traceclass.cli.train_expert import train_expert
+from traceclass.cli.verify import verify
 
 app = typer.Typer(
     add_completion=False,
@@ -29,6 +33,7 @@ app.command("run")(run)
 app.command("train-expert")(train_expert)
 app.command("status")(status)
 app.command("export")(export)
+app.command("verify")(verify)
 app.command("report")(report)
 
 
@@ -51,4 +56,9 @@ def _common(
 
 def main() -> None:
     """Entry point of the `traceclass` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Where a terminal cannot show a sign, another stands for it.
+            stream.reconfigure(errors="replace")
+    heed_signals()
     app()

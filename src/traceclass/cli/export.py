@@ -16,12 +16,13 @@ def export(
     cell: Annotated[
         str | None, typer.Option(help="which one, of a run of several; see `status`")
     ] = None,
+    overwrite: Annotated[bool, typer.Option(help="replace a file of that name")] = False,
 ) -> None:
     """Write the draws of a run to a netCDF file, as ArviZ reads them."""
     with told_apart():
         from traceclass.cli.status import stores_in
         from traceclass.errors import UserValueError
-        from traceclass.sampling.files import WriteError
+        from traceclass.sampling.new_file import new_file
         from traceclass.sampling.store import open_run
 
         cells = stores_in(directory)
@@ -30,9 +31,7 @@ def export(
         if cell not in cells:
             what = "it has several; choose one with --cell" if cell is None else f"no cell {cell!r}"
             raise UserValueError(f"{directory}: {what}; there is {', '.join(cells)}.")
-        run = open_run(cells[cell])
-        try:
-            run.to_netcdf(file)
-        except OSError as error:
-            raise WriteError(f"cannot write {file} ({error.strerror or error}).") from error
+        draws = open_run(cells[cell]).to_arviz()
+        with new_file(file, overwrite=overwrite, own=[directory]) as temporary:
+            draws.to_netcdf(temporary, engine="h5netcdf")
     typer.echo(f"draws: {file}")

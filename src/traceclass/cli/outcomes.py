@@ -6,6 +6,8 @@ the signal's number after an interruption.
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import traceback
 from collections.abc import Iterator
@@ -14,7 +16,22 @@ from typing import NoReturn
 
 import typer
 
-BUG, BAD_INPUT, NOT_WRITTEN, INTERRUPTED = 1, 2, 3, 130
+BUG, BAD_INPUT, NOT_WRITTEN = 1, 2, 3
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends a command as Ctrl-C does: in words, and with nothing left lying about."""
+
+    signal_number = signal.SIGTERM
+
+
+def heed_signals() -> None:
+    """Have SIGTERM raise `Terminated`; a run that has begun its chains heeds signals itself."""
+
+    def terminate(*_: object) -> NoReturn:
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
 
 
 @contextmanager
@@ -27,6 +44,13 @@ def told_apart() -> Iterator[None]:
         yield
     except typer.Exit:
         raise
+    except KeyboardInterrupt as error:
+        typer.echo("traceclass: interrupted.", err=True)
+        raise typer.Exit(_code_of(error)) from None
+    except BrokenPipeError:
+        # Whoever read our output has seen enough, as `head` does; Python would complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(128 + signal.SIGPIPE) from None
     except WriteError as error:
         refuse(error, NOT_WRITTEN)
     except UserError as error:
@@ -62,9 +86,12 @@ def stop(error: KeyboardInterrupt, command: str, is_kept: bool) -> NoReturn:
 
     if isinstance(error, Interrupted):
         typer.echo(f"traceclass: {error} Go on with: {command}", err=True)
-        raise typer.Exit(128 + error.signal_number) from None
-    if is_kept:
+    elif is_kept:
         typer.echo(f"traceclass: interrupted. Go on with: {command}", err=True)
     else:
         typer.echo("traceclass: interrupted; nothing was written.", err=True)
-    raise typer.Exit(INTERRUPTED) from None
+    raise typer.Exit(_code_of(error)) from None
+
+
+def _code_of(error: KeyboardInterrupt) -> int:
+    return 128 + getattr(error, "signal_number", signal.SIGINT)

@@ -58,7 +58,8 @@ def run(
             raise UserValueError(
                 "--resume goes on with a run and --overwrite replaces it: choose one."
             )
-        there = out or Path("runs") / f"{experiment.name}-{preset or 'quick'}-{seed or 0}"
+        named = "quick" if preset is None else preset
+        there = out or Path("runs") / f"{experiment.name}-{named}-{seed or 0}"
         if resume and described(there) is None:
             raise UserValueError(f"there is no run to go on with in {there}; leave out --resume.")
         preset, config = asked.configuration(

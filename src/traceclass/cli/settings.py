@@ -11,15 +11,16 @@ import pydantic
 from traceclass.errors import UserValueError
 from traceclass.experiments import EXPERIMENTS
 from traceclass.experiments.experiment import Config, Experiment
-from traceclass.run_directory.claim import described
+from traceclass.run_directory.claim import described, is_as_written
 from traceclass.sampling.until import Until
+from traceclass.validation import shortened
 
 
 def experiment_of(name: str) -> Experiment:
     """The experiment of that name."""
     if name not in EXPERIMENTS:
         known = ", ".join(EXPERIMENTS)
-        raise UserValueError(f"unknown experiment {name!r}; there is {known}.")
+        raise UserValueError(f"unknown experiment {shortened(name)}; there is {known}.")
     return EXPERIMENTS[name]
 
 
@@ -35,8 +36,13 @@ def configuration(
     """The preset with the user's changes; of a run to be resumed its own, changed as it may be."""
     stored = None if resumed is None else described(resumed)
     if stored is None:
-        preset = preset or "quick"
+        preset = "quick" if preset is None else preset
         return preset, _changed(experiment, preset, None, seed, settings)
+    if not is_as_written(stored) and not force:
+        raise UserValueError(
+            f"the config.json of {resumed} is not as it was written: it was edited or damaged. "
+            "Begin the run again, or use --force."
+        )
     if stored["experiment"] != experiment.name:
         raise UserValueError(
             f"{resumed} holds a run of {stored['experiment']}, this is {experiment.name}; choose "
@@ -69,16 +75,20 @@ def _changed(
     """The preset, or stored settings, with the user's changes, validated as a whole."""
     if preset not in experiment.presets:
         known = ", ".join(experiment.presets)
-        raise UserValueError(f"unknown preset {preset!r} of {experiment.name}; there is {known}.")
+        raise UserValueError(
+            f"unknown preset {shortened(preset)} of {experiment.name}; there is {known}."
+        )
     chosen = experiment.presets[preset]
     changes: dict[str, Any] = {} if seed is None else {"seed": _parsed(seed)}
     for text in settings:
         key, equals, value = text.partition("=")
         if not equals:
-            raise UserValueError(f"--set takes KEY=VALUE, got {text!r}.")
+            raise UserValueError(f"--set takes KEY=VALUE, got {shortened(text)}.")
         if key not in type(chosen).model_fields:
             known = ", ".join(type(chosen).model_fields)
-            raise UserValueError(f"unknown setting {key!r} of {experiment.name}; there is {known}.")
+            raise UserValueError(
+                f"unknown setting {shortened(key)} of {experiment.name}; there is {known}."
+            )
         changes[key] = _parsed(value)
         if get_origin(type(chosen).model_fields[key].annotation) is tuple:
             changes[key] = _listed(changes[key])
@@ -88,9 +98,10 @@ def _changed(
         return type(chosen).model_validate_json(json.dumps(begun | changes))
     except pydantic.ValidationError as error:
         first = error.errors()[0]
-        key = str(first["loc"][0])
+        # What cannot be read as a whole, such as lists in lists in lists, has no place.
+        key = str(first["loc"][0]) if first["loc"] else next(reversed(changes), "")
         value = changes.get(key, (stored or {}).get(key))
-        raise UserValueError(f"setting {key}={value!r}: {first['msg']}.") from error
+        raise UserValueError(f"setting {key}={shortened(value)}: {first['msg']}.") from error
 
 
 def _parsed(text: str) -> Any:
@@ -131,7 +142,7 @@ def until_of(
         number = _parsed(value)
         is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
         if key not in ("ess", "rhat") or not is_number:
-            raise UserValueError(f"--until takes ess=NUMBER or rhat=NUMBER, got {text!r}.")
+            raise UserValueError(f"--until takes ess=NUMBER or rhat=NUMBER, got {shortened(text)}.")
         wanted[key] = float(number)
     if max_samples is not None:
         wanted["max_samples"] = max_samples

@@ -19,28 +19,37 @@ def status(
 ) -> None:
     """How far a run is, and how good its draws are: progress, acceptance, ESS, time left."""
     with told_apart():
+        from traceclass.sampling.files import DamagedFileError
         from traceclass.sampling.store import run_status
 
         cells = stores_in(directory)
+        damages = []
         for name, store in cells.items():
             found = run_status(store)
             for line in _lines(found) if len(cells) == 1 else [f"{name}: {_brief(found)}"]:
                 typer.echo(line)
+            damages += [found.damage] if found.damage is not None else []
+        if damages:
+            raise DamagedFileError(f"{damages[0]} --resume makes the rest again.")
 
 
 def stores_in(directory: Path) -> dict[str, Path]:
     """The run stores in a run directory by name, or the directory itself if it is one."""
-    from traceclass.run_directory.claim import DirectoryError, chain_of
+    from traceclass.run_directory.claim import UNFINISHED, DirectoryError, chain_of, described
     from traceclass.sampling.store import MANIFEST
 
     if not directory.is_dir():
         raise DirectoryError(f"{directory} is not a directory; give the --out of an earlier run.")
     if (directory / MANIFEST).exists():
         return {directory.name: directory}
-    chain = chain_of(directory)
+    chain, run = chain_of(directory), described(directory)
     found = sorted(chain.glob(f"*/{MANIFEST}"), key=lambda file: file.stat().st_ctime_ns)
     if not found:
-        raise DirectoryError(f"{directory} holds no chains: {chain} has no run store.")
+        what = "is not a run: give the --out of an earlier run, or the store of one"
+        if run is not None:
+            what = f"holds a run of {run['experiment']}, which has no chains"
+            what += " yet" if (directory / UNFINISHED).exists() else ""
+        raise DirectoryError(f"{directory} {what}.")
     return {file.parent.name: file.parent for file in found}
 
 
@@ -82,5 +91,3 @@ def _lines(status: RunStatus) -> Iterator[str]:
             yield f"left: {duration(left)}"
     if status.forced:
         yield f"warning: it was resumed by force {status.forced} times; see {MANIFEST}"
-    if status.damage is not None:
-        yield f"warning: {status.damage}"

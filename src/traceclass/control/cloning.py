@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from traceclass.arrays import as_floats, as_numbers
 from traceclass.module import Module
 
 Method = Literal["logistic", "network"]
@@ -67,12 +68,12 @@ def clone(
     scikit-learn's with its default penalties. An action that was never seen has probability zero;
     if only one was seen, it is taken everywhere.
     """
-    actions = np.asarray(actions)
+    actions = as_numbers(actions, "actions")
     seen = tuple(np.unique(actions).tolist())
     corners = tuple(map(float, low)), tuple(map(float, high))
     layers = ((jnp.zeros((len(corners[0]), 1)), jnp.zeros(1)),)
     if len(seen) > 1:
-        inputs = np.asarray(_scaled(jnp.asarray(states), *corners), dtype=np.float64)
+        inputs = np.asarray(_scaled(as_floats(states, "states"), *corners), dtype=np.float64)
         layers = _fitted(inputs, actions, method, seed)
     return Clone(layers, *corners, seen, num_actions)
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from traceclass.arrays import as_doubles
 from traceclass.control.cheetah_model import cheetah_xml
 from traceclass.control.extras import import_gymnasium, import_mujoco
 from traceclass.control.linear_expert import LinearExpert, load_expert
@@ -87,7 +88,7 @@ def advance(
     states: Any, controls: Any, *, older_inertia: bool = False, num_threads: int | None = None
 ) -> tuple[Float[np.ndarray, "*batch dim"], Float[np.ndarray, "*batch"]]:
     """The states after one step with a control each, and how far it went."""
-    states, controls = np.asarray(states, np.float64), np.asarray(controls, np.float64)
+    states, controls = as_doubles(states, "states"), as_doubles(controls, "controls")
     _require_width(states, DIM, "states")
     _require_width(controls, NUM_CONTROLS, "controls")
     after = mujoco_steps(
@@ -109,7 +110,7 @@ def successors(
     states: Any, actions: Any, **options: Any
 ) -> Float[np.ndarray, "*batch actions dim"]:
     """The state that each of `actions` (M, 6) leads to from each of `states`, all in one call."""
-    states, actions = np.asarray(states, np.float64), np.asarray(actions, np.float64)
+    states, actions = as_doubles(states, "states"), as_doubles(actions, "actions")
     _require_width(actions, NUM_CONTROLS, "actions")
     shape = (*states.shape[:-1], len(actions))
     repeated = np.broadcast_to(states[..., None, :], (*shape, states.shape[-1]))

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 from jaxtyping import Float
 
+from traceclass.arrays import as_doubles, as_numbers
 from traceclass.control.extras import import_gymnasium, import_mujoco
 from traceclass.errors import UserTypeError, UserValueError
 from traceclass.validation import require_count, require_finite
@@ -46,7 +47,7 @@ def successors(
     [[[-0.5012, -0.0012], [-0.5002, -0.0002], [-0.4992, 0.0008]]]
     """
     name = _environment_name(env)
-    array = np.asarray(states, dtype=np.float64)
+    array = as_doubles(states, "states")
     if 0 in (array.ndim, *array.shape[-1:]):
         raise UserValueError(f"states must be (n, d), one state per row, got shape {array.shape}.")
     require_finite(array, "states")
@@ -67,7 +68,7 @@ def mujoco_successors(
 
     with whole states (n, nq + nv), see `mujoco_steps`.
     """
-    states, actions = np.asarray(states, np.float64), np.asarray(actions, np.float64)
+    states, actions = as_doubles(states, "states"), as_doubles(actions, "actions")
     after = mujoco_steps(
         model,
         np.repeat(states, len(actions), axis=0),
@@ -90,7 +91,7 @@ def mujoco_steps(
     (Humanoid's) differs past its tolerance, 1e-8, from an environment in motion.
     """
     mujoco, rollout = import_mujoco()
-    states, controls = np.asarray(states, np.float64), np.asarray(controls, np.float64)
+    states, controls = as_doubles(states, "states"), as_doubles(controls, "controls")
     _require_rows(mujoco, model, states, controls)
     steps = require_count(frame_skip, "frame_skip", "A step lasts that many of MuJoCo's.")
     asked = (os.cpu_count() or 1) if num_threads is None else num_threads
@@ -245,7 +246,7 @@ def _own_actions(space: Any, actions: Any) -> list[Any]:
             f"actions=None means all actions, of which {space} has no list. Pass an array "
             f"(M, {', '.join(map(str, space.shape))})."
         )
-    array = np.asarray(actions)
+    array = as_numbers(actions, "actions")
     if array.size == 0:
         raise UserValueError(f"actions must hold one action or more, got {actions!r}.")
     return _discrete_actions(space, array) if discrete else _box_actions(space, array)

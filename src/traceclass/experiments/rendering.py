@@ -6,16 +6,20 @@ from pathlib import Path
 from typing import Any
 
 from traceclass.experiments import EXPERIMENTS, Experiment
-from traceclass.report.page import draw, html_page
+from traceclass.report.page import altered_in_words, draw, html_page
 from traceclass.report.tables import Table
+from traceclass.run_directory.checksums import renew_sums
 from traceclass.run_directory.claim import DirectoryError
 from traceclass.run_directory.contents import RESULTS, Stored, read_run, require_keys
 from traceclass.sampling.files import write_file
 
 
-def render(path: Path) -> dict[str, Exception]:
-    """Draw figures/ and report.html of a run directory again; the figures that failed, by name."""
-    stored, experiment = _read(path)
+def render(path: Path, *, force: bool = False) -> dict[str, Exception]:
+    """Draw figures/ and report.html of a run directory again; the figures that failed, by name.
+
+    Files that are not as they were written are used by force only, and named on the page.
+    """
+    stored, experiment = _read(path, force=force)
     directory = path / "figures"
     if directory.is_symlink():
         raise DirectoryError(f"{directory} is a link; figures are not written through it.")
@@ -28,14 +32,18 @@ def render(path: Path) -> dict[str, Exception]:
         sections.append(section._replace(figures=[each for each, _ in drawn.values()]))
     page = html_page(stored, _headline(experiment, stored.results), sections)
     write_file(path / "report.html", [page.encode()])
+    renew_sums(path, ["report.html", *(f"figures/{file.name}" for file in directory.glob("*.png"))])
     return failed
 
 
-def terminal_summary(path: Path) -> tuple[Table, str, list[str]]:
+def terminal_summary(path: Path, *, force: bool = False) -> tuple[Table, str, list[str]]:
     """The main table of a stored run, a sentence on it, and the warnings of its chains."""
-    stored, experiment = _read(path)
+    stored, experiment = _read(path, force=force)
     report, results = experiment.report, stored.results
-    return report.main_table(results), _headline(experiment, results), report.warnings(results)
+    warnings = [*altered_in_words(stored), *report.warnings(results)]
+    if not stored.is_summed:
+        warnings.append(f"{path} was written by an earlier version, whose files have no checksums.")
+    return report.main_table(results), _headline(experiment, results), warnings
 
 
 def _headline(experiment: Experiment, results: Any) -> str:
@@ -46,8 +54,8 @@ def _headline(experiment: Experiment, results: Any) -> str:
     return "; ".join(filter(None, said))
 
 
-def _read(path: Path) -> tuple[Stored, Experiment]:
-    stored = read_run(path)
+def _read(path: Path, *, force: bool) -> tuple[Stored, Experiment]:
+    stored = read_run(path, force=force)
     name = str(stored.config["experiment"])
     if name not in EXPERIMENTS:
         raise DirectoryError(f"{path} holds a run of {name!r}, which has no report here.")

@@ -16,6 +16,7 @@ from jaxtyping import Array
 from traceclass.errors import UserTypeError, UserValueError
 from traceclass.kernels.reference import Reference, with_reference
 from traceclass.kernels.states import Target
+from traceclass.validation import no_type_check, shortened
 
 # (posterior, step_size) -> blackjax.base.SamplingAlgorithm, a pair of functions init and step
 KernelFactory = Callable[..., Any]
@@ -149,7 +150,16 @@ class Kernel:
         """Whether its number of kicks is found in warm-up: it has them, and none are fixed."""
         return self.kicks is not None and "num_kicks" not in dict(self.options)
 
-    def __call__(self, posterior: Target, step_size: Any = None, **options: Any) -> Any:
+    @no_type_check
+    def __call__(
+        self, posterior: Target | None = None, step_size: Any = None, **options: Any
+    ) -> Any:
+        if posterior is None or not hasattr(posterior, "log_likelihood"):
+            raise UserTypeError(
+                f"{self.name} is made for a posterior, got {shortened(posterior)}. Give it to "
+                f"tc.sample by itself: tc.sample(posterior, tc.{self.name}). Options are fixed by "
+                "using(...)."
+            )
         return self.using(**options).assemble(posterior, self.tuning(step_size))
 
     def using(self, **options: Any) -> Kernel:

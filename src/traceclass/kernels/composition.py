@@ -12,6 +12,7 @@ from traceclass.errors import UserTypeError, UserValueError
 from traceclass.kernels.base import Kernel, KernelFactory, Tuning, as_kernel
 from traceclass.kernels.parts import Part
 from traceclass.kernels.states import Target
+from traceclass.validation import no_type_check
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Composition(Kernel):
         self.tuning(step_size)
 
 
+@no_type_check
 def compose(build: Any, factories: Sequence[KernelFactory], **options: Any) -> Composition:
     """A composition of kernels, or an error that says what is wrong with them."""
     if not factories:

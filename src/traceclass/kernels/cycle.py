@@ -11,6 +11,7 @@ from traceclass.kernels.base import KernelFactory
 from traceclass.kernels.composition import Composition, compose
 from traceclass.kernels.metropolis import sampling_algorithm
 from traceclass.kernels.parts import CompositionInfo, Part, entry_key, joined, leading, moves_of
+from traceclass.validation import no_type_check
 
 
 def _cycle(parts: tuple[Part, ...]) -> Any:
@@ -26,6 +27,7 @@ def _cycle(parts: tuple[Part, ...]) -> Any:
     return sampling_algorithm(lead.algorithm.init, step)
 
 
+@no_type_check
 def cycle(*kernels: KernelFactory) -> Composition:
     """A kernel whose step is one step of each of `kernels`, in this order.
 

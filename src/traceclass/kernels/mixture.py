@@ -11,11 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
+from traceclass.arrays import as_doubles
 from traceclass.errors import UserValueError
 from traceclass.kernels.base import KernelFactory
 from traceclass.kernels.composition import Composition, compose
 from traceclass.kernels.metropolis import MetropolisInfo, sampling_algorithm
 from traceclass.kernels.parts import CompositionInfo, Part, entry_key, joined, leading, moves_of
+from traceclass.validation import no_type_check
 
 
 def _mixture(parts: tuple[Part, ...], weights: tuple[float, ...]) -> Any:
@@ -48,6 +50,7 @@ def _not_tried(part: Part, state: Any) -> tuple[MetropolisInfo, Array]:
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shape)
 
 
+@no_type_check
 def mixture(*kernels: KernelFactory, weights: Sequence[float] | None = None) -> Composition:
     """A kernel whose step is one step of one of `kernels`, chosen with probabilities `weights`.
 
@@ -55,7 +58,7 @@ def mixture(*kernels: KernelFactory, weights: Sequence[float] | None = None) -> 
     `cycle`. Chains are vmapped and choose apart, so every step computes all parts and keeps one:
     `cycle` gives more for the same time, unless reversibility is wanted.
     """
-    chosen = np.full(len(kernels), 1.0) if weights is None else np.asarray(weights, dtype=float)
+    chosen = np.full(len(kernels), 1.0) if weights is None else as_doubles(weights, "weights")
     if chosen.shape != (len(kernels),) or not (np.isfinite(chosen) & (chosen > 0)).all():
         raise UserValueError(
             f"weights must hold one positive number for each of the {len(kernels)} kernels, got "

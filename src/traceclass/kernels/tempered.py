@@ -12,6 +12,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Key
 
+from traceclass.arrays import as_doubles
 from traceclass.errors import UserTypeError, UserValueError
 from traceclass.kernels.base import Kernel, KernelFactory, Ladder, Tuning, as_kernel
 from traceclass.kernels.composition import Composition
@@ -19,7 +20,7 @@ from traceclass.kernels.metropolis import MetropolisInfo, sampling_algorithm
 from traceclass.kernels.parts import CompositionInfo, Part, moves_of
 from traceclass.kernels.replicas import TemperedState, swap, together
 from traceclass.kernels.states import GradientState, State, standard_normal
-from traceclass.validation import require_count
+from traceclass.validation import no_type_check, require_count
 
 # How far a trajectory at the posterior turns, in radians, and the fewest and most kicks it is made
 # of. A quarter turn, which suits a kernel by itself, is too long: functions far away are reached
@@ -296,6 +297,7 @@ def _is_finite(state: Any) -> Array:
     return jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(state)]).all()
 
 
+@no_type_check
 def tempered(
     kernel: KernelFactory,
     *,
@@ -359,8 +361,9 @@ def tempered(
     )
 
 
+@no_type_check
 def _checked_schedule(schedule: Sequence[float | int]) -> tuple[float, ...]:
-    given = np.asarray(schedule, dtype=np.float64)
+    given = as_doubles(schedule, "schedule")
     is_falling = given.ndim == 1 and given.size >= 2 and bool((np.diff(given) < 0).all())
     if not (is_falling and given[0] == 1 and given[-1] == 0):
         raise UserValueError(

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from traceclass.arrays import as_doubles, as_floats, as_numbers
 from traceclass.errors import UserTypeError, UserValueError
 from traceclass.likelihoods.choice_probability import log_choice_probability
 from traceclass.module import Module
@@ -60,7 +61,7 @@ class ActionChoice(Module):
         self.actions = jnp.asarray(actions)
         order = np.argsort(_rows_of_actions(self.actions, num_actions), axis=1)
         ordered = np.take_along_axis(successors, order[:, :, None], axis=1)
-        self.points = jnp.asarray(np.swapaxes(ordered, 0, 1).reshape(-1, dim), dtype=float)
+        self.points = as_floats(np.swapaxes(ordered, 0, 1).reshape(-1, dim), "successors")
         self.num_actions = num_actions
         self.noise = require_positive(
             noise, "noise", "It is the standard deviation of the noise on each action's value."
@@ -127,7 +128,7 @@ def _rows_of_actions(actions: Array, num_actions: int) -> Array:
 
 
 def _checked_successors(successors: Any) -> np.ndarray:
-    successors = np.asarray(successors, dtype=np.float64)
+    successors = as_doubles(successors, "successors")
     if successors.ndim != 3 or 0 in successors.shape or successors.shape[1] < 2:
         raise UserValueError(
             "successors must have shape (T, M, d): for each of T >= 1 states, the state that each "
@@ -137,7 +138,7 @@ def _checked_successors(successors: Any) -> np.ndarray:
 
 
 def _checked_actions(actions: Any, num_demonstrations: int, num_actions: int) -> np.ndarray:
-    actions = np.asarray(actions)
+    actions = as_numbers(actions, "actions")
     if actions.shape != (num_demonstrations,):
         raise UserValueError(
             f"actions must hold one action for each of the {num_demonstrations} states in "

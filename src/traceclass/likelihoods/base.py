@@ -9,9 +9,10 @@ from typing import Any, Protocol, runtime_checkable
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from traceclass.errors import UserTypeError, UserValueError
+from traceclass.arrays import as_floats
+from traceclass.errors import UserValueError
 from traceclass.module import Module
-from traceclass.validation import require_finite
+from traceclass.validation import require_callable, require_finite
 
 
 @runtime_checkable
@@ -54,8 +55,7 @@ class Likelihood(Module):
         log_prob_each: Callable[..., Array] | None = None,
     ):
         self.points = checked_points(points, "points")
-        if not callable(log_prob):
-            raise UserTypeError(f"log_prob must be a function of the values, got {log_prob!r}.")
+        require_callable(log_prob, "log_prob", "the values")
         self._log_prob = log_prob
         self._predict = predict
         self._log_prob_each = log_prob_each
@@ -114,7 +114,7 @@ def _takes_noise(function: Callable[..., Any]) -> bool:
 
 def checked_points(points: Any, name: str) -> Float[Array, "points dim"]:
     """A finite (n, d) array with at least one row."""
-    array = jnp.asarray(points, dtype=float)
+    array = as_floats(points, name)
     if array.ndim != 2 or 0 in array.shape:
         raise UserValueError(f"{name} must have shape (n, d) with n, d >= 1, got {array.shape}.")
     return require_finite(array, name)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from traceclass.arrays import as_doubles
 from traceclass.errors import UserTypeError, UserValueError
 from traceclass.likelihoods.conductances import Network, solve
 from traceclass.module import Module
@@ -241,9 +242,7 @@ class DarcyFlow(Module):
         return inflow
 
     def _source(self, source: Any) -> np.ndarray:
-        values = np.asarray(
-            source(self._places()) if callable(source) else source, dtype=np.float64
-        )
+        values = as_doubles(source(self._places()) if callable(source) else source, "source")
         if values.shape not in ((), (self.shape[0] * self.shape[1],)):
             raise UserValueError(
                 f"source must be a number or map points (n, 2) to (n,), got shape {values.shape}."
@@ -257,21 +256,22 @@ class DarcyFlow(Module):
 
     def _side_values(self, value: Any, side: str, kind: str) -> np.ndarray:
         along = self.axes()[1 - SIDES[side][0]]
-        array = np.asarray(value(along) if callable(value) else value, dtype=np.float64)
+        name = f"{kind} of the side {side!r}"
+        array = as_doubles(value(along) if callable(value) else value, name)
         if array.shape not in ((), along.shape):
             raise UserValueError(
-                f"{kind} of the side {side!r} must be a number, a function of the coordinate along "
+                f"{name} must be a number, a function of the coordinate along "
                 f"it, or {along.size} numbers, one per node; got shape {array.shape}."
             )
         # In the precision it will be used in.
         with np.errstate(over="ignore"):
             working = array.astype(jnp.zeros(()).dtype)
-        require_finite(working, f"{kind} of the side {side!r}")
+        require_finite(working, name)
         return np.broadcast_to(array, along.shape)
 
     def checked_points(self, points: Any) -> np.ndarray:
         """Points as an (n, 2) array inside the rectangle."""
-        array = np.asarray(points, dtype=np.float64)
+        array = as_doubles(points, "points")
         if array.ndim != 2 or array.shape[1] != 2 or not len(array):
             raise UserValueError(f"points must have shape (n, 2), got {array.shape}.")
         require_finite(array, "points")
@@ -335,10 +335,11 @@ def _checked_cells(cells: Any) -> tuple[int, int]:
 
 
 def _checked_box(low: Any, high: Any) -> tuple[tuple[float, float], tuple[float, float]]:
-    corners = [tuple(float(x) for x in np.asarray(corner).ravel()) for corner in (low, high)]
+    given = {"low": low, "high": high}
+    corners = [tuple(as_doubles(x, name).ravel().tolist()) for name, x in given.items()]
     is_pair = all(len(corner) == 2 for corner in corners)
     if not (is_pair and np.isfinite(corners).all() and (np.array(corners[0]) < corners[1]).all()):
         raise UserValueError(
             f"the domain needs corners low < high in two dimensions, got {low}, {high}."
         )
-    return corners[0], corners[1]  # pyright: ignore[reportReturnType]
+    return corners[0], corners[1]

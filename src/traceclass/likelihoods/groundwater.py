@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from traceclass.arrays import as_floats, as_numbers
 from traceclass.errors import UserValueError
 from traceclass.likelihoods.darcy import PAPER_BOUNDARY, DarcyFlow, FlowBoundary
 from traceclass.likelihoods.regression import gaussian_log_prob, gaussian_log_prob_each
@@ -55,7 +56,7 @@ class GroundwaterFlow(Module):
     ):
         self.flow = DarcyFlow(cells=cells, boundary=boundary, source=source, low=low, high=high)
         where = _observed_at(self.flow, nodes, points)
-        observations = jnp.asarray(heads, dtype=float)
+        observations = as_floats(heads, "heads")
         if observations.shape != (len(where),):
             raise UserValueError(
                 f"heads must hold one number for each of the {len(where)} places of observation, "
@@ -101,7 +102,7 @@ def _observed_at(flow: DarcyFlow, nodes: Any, points: Any) -> np.ndarray:
         raise UserValueError("heads are observed at nodes or at points: give one of the two.")
     if points is not None:
         return flow.checked_points(points)
-    array = np.asarray(nodes)
+    array = as_numbers(nodes, "nodes")
     if np.issubdtype(array.dtype, np.integer):
         return _places_of_nodes(flow, array)
     array = flow.checked_points(array)

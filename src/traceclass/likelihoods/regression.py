@@ -9,6 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from traceclass.arrays import as_floats
 from traceclass.errors import UserValueError
 from traceclass.likelihoods.base import checked_points
 from traceclass.module import Module
@@ -29,7 +30,7 @@ class GaussianRegression(Module):
 
     def __init__(self, x: Any, y: Any, *, noise: float):
         self.points = checked_points(x, "x")
-        observations = jnp.asarray(y, dtype=float)
+        observations = as_floats(y, "y")
         if observations.shape != self.points.shape[:1]:
             raise UserValueError(
                 f"y must hold one number for each of the {self.points.shape[0]} rows of x, got "

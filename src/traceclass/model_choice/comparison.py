@@ -21,6 +21,7 @@ from traceclass.model_choice.evidence import Evidence
 from traceclass.model_choice.plot import draw_scores
 from traceclass.model_choice.tempering import LARGEST_REJECTION, Tempering
 from traceclass.posterior import Posterior
+from traceclass.validation import shortened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -179,8 +180,16 @@ def compare(runs: Mapping[str, ComparedRun], *, held_out: Any = None) -> Compari
     Comparison
         Printing it shows the table; `.table` is a DataFrame and `.plot(path)` a figure.
     """
+    if not isinstance(runs, Mapping):
+        raise UserTypeError(
+            f"runs must map names to runs, got {shortened(runs)}. Use e.g. "
+            'tc.compare({"network": run, "series": other}).'
+        )
     if not runs:
         raise UserValueError("compare needs at least one run, got none.")
+    for name, run in runs.items():
+        if not hasattr(run, "is_tempered"):
+            raise UserTypeError(f"runs[{name!r}] must be a run, got {shortened(run)}.")
     models = [_model(name, run, _held_out_of(held_out, name)) for name, run in runs.items()]
     for score in ("log_evidence", "held_out", "elpd_loo"):
         values = [getattr(model, score).value for model in models]

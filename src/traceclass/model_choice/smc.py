@@ -14,7 +14,7 @@ from jaxtyping import Array
 from traceclass.errors import UserTypeError, UserValueError
 from traceclass.kernels.base import Kernel, KernelFactory, as_kernel
 from traceclass.kernels.smc import smc_kernel
-from traceclass.posterior import Posterior
+from traceclass.posterior import Posterior, require_posterior
 from traceclass.validation import require_count
 
 # log(step size) moves by this times (acceptance rate - target) from one temperature to the next.
@@ -80,6 +80,7 @@ def smc_evidence(
     seed : int
         The same seed gives the same estimate.
     """
+    require_posterior(posterior)
     kernel = as_kernel(kernel)
     if kernel.tuned_by is None or kernel.tuned_by.target is None:
         raise UserTypeError(

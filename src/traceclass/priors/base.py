@@ -17,6 +17,7 @@ from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
+from traceclass.arrays import as_floats
 from traceclass.errors import UserValueError
 from traceclass.module import Module
 from traceclass.priors.inputs import Inputs, ScaleToBox
@@ -82,6 +83,10 @@ class Prior(Module):
         """What `repr` says of it, by name."""
         return fields_of(self)
 
+    def described(self) -> dict[str, str]:
+        """What it was made from, in words by name."""
+        return self._words()
+
     def __repr__(self) -> str:
         return one_line(type(self).__name__, self._words())
 
@@ -113,7 +118,7 @@ class Prior(Module):
 
         Many functions at many points are worked off in pieces of limited memory.
         """
-        points = jnp.asarray(x, dtype=float)
+        points = as_floats(x, "x")
         rows = self.checked_points(jnp.atleast_2d(points))
         require_shape(z, (*jnp.shape(z)[:-1], self.num_coordinates), "positions")
         positions = jnp.reshape(z, (-1, self.num_coordinates))
@@ -181,7 +186,7 @@ class Prior(Module):
 
         Points outside the box that `inputs` scales are taken, with a warning.
         """
-        array = jnp.asarray(points, dtype=float)
+        array = as_floats(points, "points")
         if array.ndim != 2 or array.shape[1] != self.num_inputs:
             raise UserValueError(
                 f"{type(self).__name__} was made for num_inputs={self.num_inputs}, so points must "

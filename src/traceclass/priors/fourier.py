@@ -19,7 +19,7 @@ from traceclass.priors.base import ITS_OWN, Hyperparameters, Prior
 from traceclass.priors.inputs import Inputs
 from traceclass.priors.product import ProductAtPoints
 from traceclass.priors.series import dirichlet_beta, times_deviation, unit_cube
-from traceclass.validation import require_count, require_memory
+from traceclass.validation import require_count, require_memory, require_number
 
 FULL = "full"
 
@@ -111,6 +111,7 @@ class FourierSeries(Prior):
         self.max_frequency = require_count(
             max_frequency, "max_frequency", "A series needs at least its first frequency."
         )
+        alpha = require_number(alpha, "alpha")
         if not (math.isfinite(alpha) and alpha > 1):
             raise UserValueError(
                 f"FourierSeries needs alpha > 1, got {alpha}. At or below 1 the variances k^-alpha "
@@ -228,6 +229,7 @@ class FourierSeries(Prior):
 
     def tail_variance(self, max_frequency: int) -> float:
         """The part of the trace beyond `max_frequency`."""
+        max_frequency = require_count(max_frequency, "max_frequency", "None is 0.", 0)
         kept = sum(
             count * 2**order * _lattice_sum(order, self.alpha, max_frequency)
             for order, count in self._orders().items()

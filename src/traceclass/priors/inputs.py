@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from traceclass.arrays import as_doubles
 from traceclass.errors import UserValueError
 from traceclass.module import Module
 
@@ -64,8 +65,8 @@ def scale_to_box(
     >>> to_box(jnp.array([[0.0, 2.0]])).tolist()
     [[-1.0, 1.0]]
     """
-    low_array = np.atleast_1d(np.asarray(low, dtype=np.float64))
-    high_array = np.atleast_1d(np.asarray(high, dtype=np.float64))
+    low_array = np.atleast_1d(as_doubles(low, "low"))
+    high_array = np.atleast_1d(as_doubles(high, "high"))
     if low_array.ndim != 1 or low_array.shape != high_array.shape:
         raise UserValueError(
             f"scale_to_box needs two corners of one length, got shapes {low_array.shape} and "

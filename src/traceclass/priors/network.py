@@ -21,7 +21,15 @@ from traceclass.priors.activations import Activation, activation_named
 from traceclass.priors.base import ITS_OWN, Hyperparameters, Prior
 from traceclass.priors.inputs import Inputs
 from traceclass.representation import in_words
-from traceclass.validation import per_layer, require_count, require_memory
+from traceclass.validation import (
+    per_layer,
+    require_callable,
+    require_count,
+    require_memory,
+    require_number,
+    shape_of,
+    shortened,
+)
 
 
 class Layer(NamedTuple):
@@ -138,9 +146,10 @@ class NetworkPrior(Prior):
         width n.
         """
         depth = len(self.widths)
-        widths = [width] * depth if isinstance(width, int) else list(width)
-        if len(widths) != depth:
-            raise UserValueError(f"tail_variance needs one width, or {depth}, got {len(widths)}.")
+        given = list(width) if isinstance(width, (Sequence, np.ndarray)) else [width] * depth
+        if len(given) != depth:
+            raise UserValueError(f"tail_variance needs one width, or {depth}, got {len(given)}.")
+        widths = [require_count(n, "width", "It is a number of nodes.", 0) for n in given]
         if self.alpha <= 1:
             return math.inf
         tails = [float(zeta(self.alpha, n + 1)) for n in widths]
@@ -266,10 +275,11 @@ class TraceClassNetwork(NetworkPrior):
         activation: str | Activation = "tanh",
         inputs: Inputs | None = None,
     ):
-        if not (isinstance(alpha, (int, float, np.number)) and math.isfinite(alpha) and alpha > 1):
+        if not 1 < require_number(alpha, "alpha") < math.inf:
             raise UserValueError(
-                f"TraceClassNetwork needs alpha > 1, got {alpha}. At or below 1 the variances are "
-                "not summable, so the prior is not trace-class. Use e.g. alpha=1.5, or IidNetwork."
+                f"TraceClassNetwork needs alpha > 1, got {shortened(alpha)}. At or below 1 the "
+                "variances are not summable, so the prior is not trace-class. Use e.g. alpha=1.5, "
+                "or IidNetwork."
             )
         super().__init__(
             num_inputs=num_inputs,
@@ -345,8 +355,9 @@ def _sizes(
     checked = tuple(require_count(w, f"widths[{i}]", why) for i, w in enumerate(widths))
     if inputs is None:
         return num_inputs, num_inputs, checked
+    require_callable(inputs, "inputs", "points (n, d)")
     probe = jax.ShapeDtypeStruct((3, num_inputs), jnp.zeros(()).dtype)
-    shape = jax.eval_shape(inputs, probe).shape
+    shape = shape_of(inputs, probe, name="inputs").shape
     if len(shape) != 2 or shape[0] != 3:
         raise UserValueError(
             f"inputs must map points (n, {num_inputs}) to features (n, k); it maps (3, "

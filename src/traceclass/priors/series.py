@@ -14,12 +14,20 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 from scipy.special import zeta
 
+from traceclass.arrays import as_doubles
 from traceclass.errors import UserValueError
 from traceclass.module import Module
 from traceclass.priors.base import ITS_OWN, Hyperparameters, Prior
 from traceclass.priors.inputs import Inputs, ScaleToBox
 from traceclass.priors.product import ProductAtPoints, ProductOnGrid, grid_sides
-from traceclass.validation import require_count, require_finite, require_memory, require_positive
+from traceclass.validation import (
+    require_callable,
+    require_count,
+    require_finite,
+    require_memory,
+    require_positive,
+    shape_of,
+)
 
 Basis = Callable[[Array], Array]
 
@@ -69,7 +77,7 @@ class Series(Prior):
         num_inputs: int,
         inputs: Inputs | None = None,
     ):
-        variances = np.asarray(eigenvalues, dtype=np.float64)
+        variances = as_doubles(eigenvalues, "eigenvalues")
         if variances.ndim != 1 or variances.size == 0:
             raise UserValueError(
                 f"eigenvalues must list one variance a basis function, got shape {variances.shape}."
@@ -88,8 +96,9 @@ class Series(Prior):
         self._check_basis()
 
     def _check_basis(self) -> None:
+        require_callable(self.basis, "basis", "points (n, d)")
         probe = jax.ShapeDtypeStruct((3, self.num_inputs), jnp.zeros(()).dtype)
-        shape = jax.eval_shape(lambda x: self.basis(_inputs(self.inputs, x)), probe).shape
+        shape = shape_of(lambda x: self.basis(_inputs(self.inputs, x)), probe, name="basis").shape
         if shape != (3, len(self.eigenvalues)):
             raise UserValueError(
                 f"basis must map points (n, {self.num_inputs}) to (n, {len(self.eigenvalues)}), "
@@ -146,6 +155,7 @@ class Series(Prior):
 
     def tail_variance(self, num_terms: int) -> float:
         """The part of the trace beyond the first `num_terms` terms."""
+        num_terms = require_count(num_terms, "num_terms", "No terms are 0.", 0)
         return math.fsum(self.eigenvalues[num_terms:])
 
 

@@ -99,6 +99,14 @@ def draw(figure: Figure, directory: Path) -> tuple[Drawn, Exception | None]:
     return Drawn(figure.caption, f"data:image/png;base64,{picture}"), None
 
 
+def altered_in_words(stored: Stored) -> list[str]:
+    """One sentence if files of the run are not as they were written."""
+    if not stored.altered:
+        return []
+    files = ", ".join(stored.altered)
+    return [f"{files}: not as written, but edited or damaged; nothing here can be relied on."]
+
+
 def html_page(stored: Stored, headline: str, sections: Sequence[Section]) -> str:
     """The page as text; the figures of its sections are drawn already."""
     config, seed = stored.config, stored.config["settings"]["seed"]
@@ -108,6 +116,7 @@ def html_page(stored: Stored, headline: str, sections: Sequence[Section]) -> str
         title=f"{config['experiment']}, preset {config['preset']}, seed {seed}",
         headline=headline,
         sections=sections,
+        alarms=altered_in_words(stored),
         config=config,
         versions=stored.versions,
     )

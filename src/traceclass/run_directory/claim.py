@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,10 @@ from traceclass.errors import UserError
 from traceclass.sampling.files import StoreError, WriteError, locked, read_json, write_file
 
 LOCK, CHAIN, UNFINISHED = ".lock", "chain", "unfinished"
+SUMS = "SHA256SUMS"
+_SUM = "sha256"
 FILES = ("config.json", "versions.json", "results.json", "trace.nc", "arrays.nc", "report.html")
-ENTRIES = frozenset((*FILES, "figures", CHAIN))
+ENTRIES = frozenset((*FILES, SUMS, "figures", CHAIN))
 
 
 class DirectoryError(UserError):
@@ -109,6 +113,18 @@ def described(path: Path) -> dict[str, Any] | None:
         if isinstance(config, dict) and {"experiment", "preset", "settings"} <= config.keys():
             return config
     return None
+
+
+def summed(description: Mapping[str, Any]) -> dict[str, Any]:
+    """A description with the checksum of what it says, for config.json."""
+    plain = {name: value for name, value in description.items() if name != _SUM}
+    text = json.dumps(plain, sort_keys=True).encode()
+    return plain | {_SUM: hashlib.sha256(text).hexdigest()}
+
+
+def is_as_written(description: Mapping[str, Any]) -> bool:
+    """Whether a description has the checksum of what it says; those of older versions have none."""
+    return _SUM not in description or summed(description) == dict(description)
 
 
 def chain_of(path: Path) -> Path:

@@ -7,6 +7,7 @@ trace.nc       the recorded draws, as ArviZ reads them
 arrays.nc      what else the figures need
 figures/, report.html   drawn from the files above
 chain/         the run store, from which the chain can be resumed
+SHA256SUMS     the checksums of all of these
 
 Until the numbers are there, config.json, chain/ and the results so far are in unfinished/. Figures
 and page are drawn last, from files that are safe already.
@@ -26,7 +27,16 @@ from typing import Any, NamedTuple
 
 import xarray as xr
 
-from traceclass.run_directory.claim import CHAIN, ENTRIES, UNFINISHED, DirectoryError, chain_of
+from traceclass.run_directory.checksums import altered, files_in, sums_of, write_sums
+from traceclass.run_directory.claim import (
+    CHAIN,
+    ENTRIES,
+    SUMS,
+    UNFINISHED,
+    DirectoryError,
+    chain_of,
+    summed,
+)
 from traceclass.sampling.files import StoreError, WriteError, read_json, write_json
 from traceclass.version import __version__
 
@@ -60,6 +70,9 @@ class Stored(NamedTuple):
     results: Any  # as the experiment's `Results` says
     trace: Any  # an xr.DataTree of the recorded draws, or None
     arrays: xr.Dataset
+    # Files that are not as they were written, and whether that is known of them
+    altered: tuple[str, ...] = ()
+    is_summed: bool = False
 
 
 def begin(path: Path, description: Mapping[str, Any], *, resume: bool) -> Path:
@@ -68,7 +81,7 @@ def begin(path: Path, description: Mapping[str, Any], *, resume: bool) -> Path:
     `description` has the experiment, its preset and its settings.
     """
     (path / UNFINISHED).mkdir(exist_ok=True)
-    _write_json(path / UNFINISHED / "config.json", dict(description))
+    _write_json(path / UNFINISHED / "config.json", summed(_without_nonfinite(dict(description))))
     return chain_of(path) if resume else path / UNFINISHED / CHAIN
 
 
@@ -108,6 +121,7 @@ def _write(
         trace.to_netcdf(new / "trace.nc", engine="h5netcdf")
     arrays.to_netcdf(new / "arrays.nc", engine="h5netcdf")
     chain = path / UNFINISHED / CHAIN
+    _write_sums(new, chain if chain.exists() else path / CHAIN)
     moves = [
         (path / name, old / name)
         for name in sorted(ENTRIES)
@@ -118,6 +132,14 @@ def _write(
     moves += [(chain, path / CHAIN)] if chain.exists() else []
     _move(moves)
     shutil.rmtree(path / UNFINISHED)
+
+
+def _write_sums(new: Path, chain: Path) -> None:
+    """Checksums of the data files in `new`, and of the chain that they will stand beside."""
+    sums = sums_of(new, files_in(new))
+    if chain.exists():
+        sums |= {f"{CHAIN}/{name}": sum_ for name, sum_ in sums_of(chain, files_in(chain)).items()}
+    write_sums(new, sums)
 
 
 def _move(moves: Sequence[tuple[Path, Path]]) -> None:
@@ -133,8 +155,11 @@ def _move(moves: Sequence[tuple[Path, Path]]) -> None:
         raise
 
 
-def read_run(path: Path) -> Stored:
-    """The files of a run directory, or an error that says which one is missing or unreadable."""
+def read_run(path: Path, *, force: bool = False) -> Stored:
+    """The files of a run directory, or an error that says which one is missing or unreadable.
+
+    A file that is not as it was written is refused, or by force named in `altered`.
+    """
     if not path.is_dir():
         raise DirectoryError(f"{path} is not a directory; give the --out of an earlier run.")
     missing = [
@@ -144,6 +169,12 @@ def read_run(path: Path) -> Stored:
     ]
     if missing:
         raise DirectoryError(f"{path} is not a finished run: it lacks {', '.join(missing)}.")
+    unlike = altered(path, ("config.json", "versions.json", RESULTS, "trace.nc", "arrays.nc"))
+    if unlike and not force:
+        raise DirectoryError(
+            f"{path / unlike[0]} is not as it was written: it was edited or damaged. Make the run "
+            "again, or use --force, which says so on the page."
+        )
     try:
         stored = Stored(
             path,
@@ -152,6 +183,8 @@ def read_run(path: Path) -> Stored:
             _renamed(read_json(path / RESULTS)),
             _read_trace(path / "trace.nc"),
             _read_arrays(path / "arrays.nc"),
+            tuple(unlike),
+            (path / SUMS).exists(),
         )
     except (StoreError, ValueError, OSError, KeyError, RuntimeError) as error:
         reason = " ".join(str(error).split())

@@ -50,6 +50,9 @@ class Diagnosed(Protocol):
     def tally(self) -> Any: ...
 
     @property
+    def draws(self) -> Mapping[str, np.ndarray]: ...
+
+    @property
     def num_samples(self) -> int: ...
 
     @property
@@ -185,6 +188,14 @@ def _warnings(run: Diagnosed, table: pd.DataFrame, stuck: tuple[int, ...]) -> li
             f"R-hat is {worst:.2f} for {table['r_hat'].idxmax()}: the chains have not mixed. Run "
             "longer, or look at the traces for separate modes."
         )
+    for name, values in run.draws.items():
+        lost = int((~np.isfinite(values)).sum())
+        if lost:
+            share = "all" if lost == values.size else f"{lost} of {values.size}"
+            warnings.append(
+                f"{share} values of {name} are NaN or infinite: it is not defined at these draws, "
+                "and nothing above is known of it."
+            )
     if run.num_nonfinite.sum():
         warnings.append(
             f"the log-likelihood was NaN or infinite at {int(run.num_nonfinite.sum())} proposals "

@@ -127,13 +127,13 @@ def write_arrays(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, np.nd
 
 def read_header(path: Path) -> Header:
     """The header of a file of arrays, after every size in it has been compared with the file's."""
-    with _opened(path) as file:
+    with opened(path) as file:
         return _header(path, file)
 
 
 def read_arrays(path: Path, names: Any = None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The meta values and the named arrays (None: all), after the checksum of all data agreed."""
-    with _opened(path) as file:
+    with opened(path) as file:
         header = _header(path, file)
         wanted = set(header.entries) if names is None else set(names)
         missing = wanted - set(header.entries)
@@ -227,7 +227,7 @@ def _skim(path: Path, file: Any, num_bytes: int, checksum: Any) -> None:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Generator[Any, None, None]:
+def opened(path: Path) -> Generator[Any, None, None]:
     """A plain file, open for reading; links, pipes and devices are refused."""
     try:
         descriptor = os.open(path, _READ_ONLY)
@@ -245,7 +245,7 @@ def _opened(path: Path) -> Generator[Any, None, None]:
 
 def read_json(path: Path, largest: int = 2**24) -> Any:
     """The content of a JSON file of bounded size."""
-    with _opened(path) as file:
+    with opened(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > largest:
             raise StoreError(f"{path} has {size} bytes; no such file of a run is that large.")
@@ -258,8 +258,12 @@ def read_json(path: Path, largest: int = 2**24) -> Any:
 
 def write_json(path: Path, content: Any) -> None:
     """Write a JSON file, whole or not at all."""
-    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
-    write_file(path, [text.encode()])
+    write_file(path, [json_bytes(content)])
+
+
+def json_bytes(content: Any) -> bytes:
+    """JSON as the library lays it out."""
+    return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()
 
 
 def write_file(path: Path, parts: list[Any]) -> None:

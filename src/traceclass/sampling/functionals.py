@@ -12,7 +12,7 @@ from jaxtyping import Array
 from traceclass.errors import UserTypeError, UserValueError
 from traceclass.kernels.base import Kernel
 from traceclass.posterior import Posterior
-from traceclass.validation import physical_memory
+from traceclass.validation import physical_memory, require_callable, shape_of, shortened
 
 Functional = Callable[[Array], Array]
 
@@ -34,6 +34,8 @@ def check_functionals(
     position = jax.ShapeDtypeStruct((posterior.prior.num_coordinates,), jnp.result_type(float))
     shapes = {}
     for name, functional in functionals.items():
+        if not isinstance(name, str):
+            raise UserTypeError(f"the name {shortened(name)} of a functional must be text.")
         if name in ("position", "log_likelihood", "chain", "draw"):
             raise UserValueError(
                 f"the name {name!r} is kept for the run itself; choose another one."
@@ -42,10 +44,10 @@ def check_functionals(
             raise UserValueError(
                 f"the name {name!r} of a functional must not be empty or hold a '/'."
             )
-        # Wrapped, because JAX compares what it traces and modules that hold arrays cannot be.
-        shape = jax.eval_shape(lambda z, functional=functional: functional(z), position)
+        require_callable(functional, f"the functional {name!r}", "a position")
+        shape = shape_of(functional, position, name=f"the functional {name!r}")
         if not isinstance(shape, jax.ShapeDtypeStruct):
-            raise UserTypeError(f"the functional {name!r} must return one array, got {shape!r}.")
+            raise UserTypeError(f"the functional {name!r} must return one array, got several.")
         shapes[name] = shape
     return shapes
 

@@ -8,7 +8,6 @@ likelihood is seen, and so is one changed number of the data.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from traceclass.posterior import Posterior
+from traceclass.representation import without_address
 from traceclass.sampling.chunk import traced
 from traceclass.sampling.files import FORMAT, READABLE
 from traceclass.sampling.settings import Settings
@@ -24,7 +24,6 @@ from traceclass.sampling.settings import Settings
 Identity = dict[str, Any]
 
 _FORMAT = "library format"
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 # Enough digits that two runs do not share them by chance, few enough to read.
 _DIGITS = 16
 
@@ -32,26 +31,20 @@ _DIGITS = 16
 def identity_of(posterior: Posterior, settings: Settings) -> Identity:
     """One plain value for each thing that the draws depend on, by a name a person understands."""
     kernel = settings.kernel
-    # A tempered posterior is what the compiled program runs on, also at temperature one.
-    target = posterior.tempered(1.0)
-    dtype = jnp.zeros(()).dtype
-    z = jax.ShapeDtypeStruct((posterior.prior.num_coordinates,), dtype)
+    target, z = _as_sampled(posterior)
     key = jax.eval_shape(lambda: jax.random.key(0))
 
     def step(key: Any, z: Any, tuning: Any) -> Any:
         algorithm = kernel.assemble(target, tuning)
         return algorithm.step(key, algorithm.init(z, key))[0]
 
-    model, data = _digests(target.log_likelihood, z)
     references = [move.reference for move in kernel.moves if move.reference is not None]
     identity = {
         _FORMAT: FORMAT,
-        "JAX version": jax.__version__,
-        "precision": str(dtype),
+        **_circumstances(),
         "kernel": kernel.name,
         **settings.plain(),
-        "model": model,
-        "data": data,
+        **_model(posterior),
         "kernel's program": _digests(step, key, z, traced(settings.tuning))[0],
     }
     if references:
@@ -64,6 +57,52 @@ def identity_of(posterior: Posterior, settings: Settings) -> Identity:
         for name, functional in functionals.items():
             identity[f"{kind} {name!r}"] = "-".join(_digests(functional, z))
     return identity
+
+
+def _as_sampled(posterior: Posterior) -> tuple[Posterior, jax.ShapeDtypeStruct]:
+    """What the compiled program runs on, a tempered posterior also at temperature one."""
+    z = jax.ShapeDtypeStruct((posterior.prior.num_coordinates,), jnp.zeros(()).dtype)
+    return posterior.tempered(1.0), z
+
+
+def _circumstances() -> Identity:
+    """What else the traced program depends on."""
+    return {"JAX version": jax.__version__, "precision": str(jnp.zeros(()).dtype)}
+
+
+def _model(posterior: Posterior) -> Identity:
+    target, z = _as_sampled(posterior)
+    model, data = _digests(target.log_likelihood, z)
+    return {"model": model, "data": data}
+
+
+def word_differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
+    """What two posteriors say differently of themselves; nothing where one says nothing."""
+    return [
+        f"{name} is {there.get(name, 'none')} there, {here.get(name, 'none')} here"
+        for name in dict.fromkeys((*there, *here))
+        if there and here and there.get(name) != here.get(name)
+    ]
+
+
+def model_differences(
+    there: Mapping[str, Any], words: Mapping[str, str], posterior: Posterior
+) -> list[str]:
+    """What is not the same of the posterior of a stored run and of this one, one phrase each.
+
+    `there` is the run's identity, and `words` what it says of its posterior; older runs say
+    nothing. What was traced by another version of JAX, or in another precision, cannot be compared,
+    and the words alone decide.
+    """
+    unlike = word_differences(words, posterior.described())
+    if unlike or any(there.get(name) != value for name, value in _circumstances().items()):
+        return unlike
+    meanings = {
+        "model": "prior or likelihood compute something else",
+        "data": "the data, or other numbers of the posterior, are not the same",
+    }
+    found = _model(posterior)
+    return [text for name, text in meanings.items() if found[name] != there.get(name)][:1]
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
@@ -122,7 +161,7 @@ def _add(traced: Any, program: Any, arrays: Any) -> None:
                 elif hasattr(part, "dtype") and hasattr(part, "shape"):
                     arrays.update(_bytes(np.asarray(part)))
                 else:
-                    add(_ADDRESS.sub("", repr(part)))
+                    add(without_address(repr(part)))
     add([name(variable) for variable in jaxpr.outvars])
 
 

@@ -9,6 +9,9 @@ from typing import NamedTuple, Protocol, TextIO
 
 import numpy as np
 
+from traceclass.errors import UserTypeError
+from traceclass.validation import shortened
+
 # A log file wants few lines; a terminal is redrawn by rich at its own pace.
 SECONDS_BETWEEN_LINES = 30.0
 # One call of the compiled program is the time between two looks at the progress bar.
@@ -180,6 +183,8 @@ class Bar:
 
 def make_progress(show: bool | str) -> Progress:
     """A bar if standard error is a terminal, lines if it is not, nothing if not wanted."""
+    if not isinstance(show, (bool, str)):
+        raise UserTypeError(f"progress must be True, False or a label, got {shortened(show)}.")
     if not show:
         return Silent()
     label = show if isinstance(show, str) else ""

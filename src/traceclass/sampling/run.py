@@ -6,16 +6,15 @@ import dataclasses
 import functools
 import hashlib
 import os
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from traceclass.arrays import as_doubles, as_floats
 from traceclass.draws import compiled_over, mean_function
 from traceclass.errors import UserValueError
 from traceclass.kernels.replicas import TEMPERING
@@ -27,7 +26,9 @@ from traceclass.representation import as_table
 from traceclass.sampling.chunk import Tally
 from traceclass.sampling.diagnostics import Summary, summarise
 from traceclass.sampling.moments import Moments, pooled
+from traceclass.sampling.new_file import new_file
 from traceclass.sampling.stored import StoredDraws
+from traceclass.validation import require_path, shortened
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -255,13 +256,20 @@ class Run:
         tree["sample_stats"].attrs.update(attributes)
         return tree
 
-    def to_netcdf(self, path: str | os.PathLike[str]) -> None:
-        """Write `to_arviz()` to a netCDF file, whole or not at all."""
-        path = Path(path)
-        with tempfile.TemporaryDirectory(dir=path.absolute().parent, prefix=".new-") as folder:
-            temporary = Path(folder) / "draws.nc"
+    def to_netcdf(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write `to_arviz()` to a netCDF file, whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+            The file, outside of the run's own store.
+        overwrite : bool
+            Whether a plain file that is there already may be replaced.
+        """
+        folder = self.recorded.folder if isinstance(self.recorded, StoredDraws) else None
+        own = [] if folder is None else [folder]
+        with new_file(require_path(path, "path"), overwrite=overwrite, own=own) as temporary:
             self.to_arviz().to_netcdf(temporary, engine="h5netcdf")
-            temporary.replace(path)
 
     def flat_positions(self) -> np.ndarray:
         """All stored positions, chain after chain, as (chains * draws, z)."""
@@ -292,10 +300,13 @@ class Run:
             Probabilities in [0, 1].
         """
         positions, prior = jnp.asarray(self.flat_positions()), self._prior()
-        points = prior.checked_points(jnp.atleast_2d(jnp.asarray(x, dtype=float)))
+        points = prior.checked_points(jnp.atleast_2d(as_floats(x, "x")))
+        probabilities = _checked_probabilities(quantiles)
+        if not len(points):
+            raise UserValueError(f"x must hold at least one point, got shape {points.shape}.")
         batch = max(1, _MAX_VALUES // len(positions))
         parts = [
-            _statistics(compiled_over(prior.at(points[i : i + batch]), positions), quantiles)
+            _statistics(compiled_over(prior.at(points[i : i + batch]), positions), probabilities)
             for i in range(0, len(points), batch)
         ]
         return Prediction(*(np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)))
@@ -325,6 +336,15 @@ class _Draws(Mapping[str, np.ndarray]):
         return len(self._names)
 
 
-def _statistics(values: Array, quantiles: Sequence[float]) -> tuple[np.ndarray, ...]:
+def _checked_probabilities(quantiles: Any) -> np.ndarray:
+    given = as_doubles(quantiles, "quantiles")
+    if given.ndim != 1 or not given.size or not ((given >= 0) & (given <= 1)).all():
+        raise UserValueError(
+            f"quantiles must list probabilities in [0, 1], got {shortened(quantiles)}."
+        )
+    return given
+
+
+def _statistics(values: Array, quantiles: np.ndarray) -> tuple[np.ndarray, ...]:
     draws = np.asarray(values, dtype=np.float64)
     return draws.mean(axis=0), draws.std(axis=0, ddof=1), np.quantile(draws, quantiles, axis=0)

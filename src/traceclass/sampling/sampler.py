@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from traceclass.errors import UserValueError
@@ -19,8 +18,9 @@ from traceclass.sampling.progress import make_progress
 from traceclass.sampling.run import Run
 from traceclass.sampling.session import Session
 from traceclass.sampling.settings import Settings, checked_settings
-from traceclass.sampling.store import Store, check_room, opened_for_writing
+from traceclass.sampling.store import Store, check_room, num_stored, opened_for_writing
 from traceclass.sampling.until import Until
+from traceclass.validation import require_path
 
 # Draws of one call of the program live on the devices until it ends; a new buffer is made for
 # every call, warm-up windows included, so it is kept small.
@@ -154,12 +154,12 @@ def sample(
     check_memory(running + (draws if store is None else 0), settings.position_every > 0)
     if store is None:
         return session(Pending(), None).run()
-    path = Path(store)
-    check_room(path, running + draws)
-    identity = identity_of(posterior, settings)
+    path = require_path(store, "store")
+    check_room(path, _bytes_left(settings, sizes, num_stored(path) if resume else 0))
+    identity, words = identity_of(posterior, settings), posterior.described()
     with (
         deferred_signals() as signals,
-        opened_for_writing(path, identity, resume=resume, force=force) as opened,
+        opened_for_writing(path, identity, words, resume=resume, force=force) as opened,
     ):
         return session(signals, opened).run()
 
@@ -168,6 +168,14 @@ def _total_bytes(settings: Settings, sizes: ChainBytes) -> tuple[int, int]:
     """Bytes of all draws of all chains, and of their running moments."""
     draws = sizes.kept(settings.num_samples, settings.position_every)
     return settings.num_chains * draws, settings.num_chains * sizes.moments
+
+
+def _bytes_left(settings: Settings, sizes: ChainBytes, num_done: int) -> int:
+    """Bytes that are still to be written when `num_done` draws are stored."""
+    left = max(settings.num_samples - num_done, 0)
+    return settings.num_chains * (
+        sizes.kept(left, settings.position_every) + sizes.moments * (left > 0)
+    )
 
 
 def _program(settings: Settings, sizes: ChainBytes) -> Program:

@@ -27,7 +27,7 @@ from traceclass.sampling.interrupt import Interrupted, Pending
 from traceclass.sampling.progress import Pace, Progress, Status, ess_so_far
 from traceclass.sampling.run import TALLY, Run, leading_move
 from traceclass.sampling.settings import Settings
-from traceclass.sampling.start import check_start, start, start_at
+from traceclass.sampling.start import check_start, gradients_in_words, start, start_at
 from traceclass.sampling.store import Store
 from traceclass.sampling.stored import chains_in, learnt_in, named_state
 from traceclass.sampling.until import Until
@@ -145,12 +145,13 @@ class Session:
                     f"{self.store.path} cannot be resumed: its last chunk lacks {error}."
                 ) from error
         positions, num_chains = self.settings.initial_positions, self.settings.num_chains
-        if positions is None:
-            started = start(
-                self.program, self.target, traced(self.tuning), self.key_start, num_chains
-            )
-        else:
-            started = self._at(positions)
+        with gradients_in_words():
+            if positions is None:
+                started = start(
+                    self.program, self.target, traced(self.tuning), self.key_start, num_chains
+                )
+            else:
+                started = self._at(positions)
         log_likelihoods = np.asarray(started[1])
         check_start(log_likelihoods, np.asarray(started[2]), given=positions is not None)
         self.chains = self._spread(started[0])
@@ -211,7 +212,7 @@ class Session:
         if stop is not None:
             num_warmup = self.settings.num_warmup
             where = (
-                f"draw {self.draws_done} of {self.settings.num_samples}"
+                f"draw {self.draws_done} of {self.goal}"
                 if self.warmup_done == num_warmup
                 else f"warm-up step {self.warmup_done} of {num_warmup}"
             )

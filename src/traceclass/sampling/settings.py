@@ -6,17 +6,17 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
-from traceclass.errors import UserValueError
+from traceclass.arrays import as_floats
+from traceclass.errors import UserTypeError, UserValueError
 from traceclass.kernels.base import Kernel, Tuning
-from traceclass.posterior import Posterior
+from traceclass.posterior import Posterior, require_posterior
 from traceclass.sampling.adaptation import MIN_WARMUP
 from traceclass.sampling.devices import default_group_size
 from traceclass.sampling.functionals import Functional
 from traceclass.sampling.until import Until
-from traceclass.validation import require_count
+from traceclass.validation import require_count, shortened
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,6 +77,13 @@ def checked_settings(
     group_size: int | None,
 ) -> Settings:
     """The settings of a run, or an error that names the first argument that cannot be used."""
+    require_posterior(posterior)
+    for name, functionals in {"record": record, "moments": moments}.items():
+        if functionals is not None and not isinstance(functionals, Mapping):
+            raise UserTypeError(
+                f"{name} must map names to functions of a position, got {shortened(functionals)}. "
+                f'Use e.g. {name}={{"first": lambda z: z[0]}}.'
+            )
     num_chains = require_count(num_chains, "num_chains", "Nothing runs without a chain.")
     num_warmup = require_count(num_warmup, "num_warmup", "Steps cannot be negative.", 0)
     num_samples = require_count(num_samples, "num_samples", "A run needs draws.")
@@ -85,6 +92,8 @@ def checked_settings(
     _check_steps(num_warmup + num_samples * thin)
     if chunk_size is not None:
         chunk_size = require_count(chunk_size, "chunk_size", "A chunk holds draws.")
+    if until is not None and not isinstance(until, Until):
+        raise UserTypeError(f"until must be a tc.Until(...), got {shortened(until)}.")
     if until is not None:
         _check_until(until, num_samples, thin, record or {})
     is_adapted = _is_adapted(kernel, step_size, num_warmup)
@@ -111,7 +120,9 @@ def checked_settings(
 def _checked_seed(seed: int) -> int:
     seed = require_count(seed, "seed", "Seeds are counted from 0.", 0)
     if seed >= 2**32:
-        raise UserValueError(f"seed must be below 2**32, got {seed}: JAX would wrap it around.")
+        raise UserValueError(
+            f"seed must be below 2**32, got {shortened(seed)}: JAX would wrap it around."
+        )
     return seed
 
 
@@ -157,7 +168,7 @@ def _checked_positions(positions: Any, posterior: Posterior, num_chains: int) ->
     """`initial_positions` as an array (chains, z)."""
     if positions is None:
         return None
-    positions = jnp.asarray(positions, dtype=float)
+    positions = as_floats(positions, "initial_positions")
     shape = (num_chains, posterior.prior.num_coordinates)
     if positions.shape != shape:
         raise UserValueError(
@@ -170,8 +181,8 @@ def _checked_positions(positions: Any, posterior: Posterior, num_chains: int) ->
 def _check_steps(num_steps: int) -> None:
     if num_steps >= 2**32:
         raise UserValueError(
-            f"a chain of {num_steps:,} steps is too long: the global step, from which every key "
-            "comes, must stay below 2**32. Thin less or keep fewer draws."
+            f"a chain of {shortened(num_steps)} steps is too long: the global step, from which "
+            "every key comes, must stay below 2**32. Thin less or keep fewer draws."
         )
 
 

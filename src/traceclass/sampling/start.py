@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Generator
 from functools import partial
 from typing import Any
 
@@ -119,6 +121,21 @@ def _is_finite(state: Any) -> Array:
 def _shape_of(functional: Functional, position: Array) -> Array:
     shape = jax.eval_shape(lambda z: functional(z), position)
     return jnp.zeros(shape.shape, jnp.result_type(float))
+
+
+@contextlib.contextmanager
+def gradients_in_words() -> Generator[None, None, None]:
+    """Say in words what a gradient cannot go through: code of others, called back by JAX."""
+    try:
+        yield
+    except ValueError as error:
+        if "callbacks do not support JVP" not in str(error):
+            raise
+        raise UserValueError(
+            "this kernel needs the gradient of the log-likelihood, and JAX has none of "
+            "jax.pure_callback. Use tc.pcn or tc.elliptical_slice, or give it a gradient by "
+            "jax.custom_vjp."
+        ) from error
 
 
 def check_start(log_likelihoods: np.ndarray, finite: np.ndarray, *, given: bool) -> None:

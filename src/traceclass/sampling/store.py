@@ -17,12 +17,13 @@ import shutil
 import time
 from collections.abc import Generator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from traceclass.errors import UserValueError
-from traceclass.posterior import Posterior
+from traceclass.posterior import Posterior, require_posterior
 from traceclass.sampling.files import (
     TEMPORARY,
     DamagedFileError,
@@ -35,7 +36,12 @@ from traceclass.sampling.files import (
     write_arrays,
     write_json,
 )
-from traceclass.sampling.identity import Identity, differences
+from traceclass.sampling.identity import (
+    Identity,
+    differences,
+    model_differences,
+    word_differences,
+)
 from traceclass.sampling.run import Run
 from traceclass.sampling.stored import (
     CHUNK,
@@ -50,9 +56,11 @@ from traceclass.sampling.stored import (
     moments_in,
     read_manifest,
 )
+from traceclass.validation import require_path
 from traceclass.version import __version__
 
 LOCK = "lock"
+_NO_WORDS: Mapping[str, str] = MappingProxyType({})
 # For headers, and for the states of chains that every chunk holds.
 _ROOM = 1.05
 
@@ -93,13 +101,17 @@ def open_run(path: str | os.PathLike[str], posterior: Posterior | None = None) -
     path : path
         The `store` that was given to `tc.sample`.
     posterior : Posterior, optional
-        The one it was sampled from. It is needed only to evaluate the function at new points.
+        The one it was sampled from; another one is refused. It is needed only to evaluate the
+        function at new points.
 
     Returns
     -------
     Run
         The same as `tc.sample` returned, or would have returned so far.
     """
+    path = require_path(path, "path")
+    if posterior is not None:
+        _check_posterior(path, posterior)
     status = run_status(path)
     if status.damage is not None:
         raise DamagedFileError(f"{status.damage} Resume the run to make the rest again.")
@@ -109,6 +121,18 @@ def open_run(path: str | os.PathLike[str], posterior: Posterior | None = None) -
             "open it later."
         )
     return dataclasses.replace(status.run, posterior=posterior)
+
+
+def _check_posterior(path: Path, posterior: Posterior) -> None:
+    """Refuse another posterior than the one that the draws in `path` are from."""
+    require_posterior(posterior)
+    manifest = read_manifest(path)
+    unlike = model_differences(manifest.identity, manifest.words, posterior)
+    if unlike:
+        raise StoreError(
+            f"{path} was sampled from another posterior: {'; '.join(unlike)}. Open it with the one "
+            "it was sampled from."
+        )
 
 
 def run_status(path: str | os.PathLike[str]) -> RunStatus:
@@ -186,11 +210,19 @@ class Store:
         self.contents.chunks.append(Chunk(path, done, described["num_draws"]))
 
 
+def num_stored(path: Path) -> int:
+    """Draws that a run to be resumed has in the directory `path`; 0 if there is none."""
+    if not os.path.lexists(path / MANIFEST):
+        return 0
+    return contents_of(path, read_manifest(path)).num_draws
+
+
 def check_room(path: Path, num_bytes: int) -> None:
-    """Refuse a run whose draws would not fit the disk."""
+    """Refuse a run of which what is still to be written would not fit the disk."""
     parent = next(p for p in (path, *path.absolute().parents) if p.exists())
-    free = shutil.disk_usage(parent).free
-    if num_bytes * _ROOM > free:
+    total, _, free = shutil.disk_usage(parent)
+    # What has no size, such as /proc, is no disk; writing will say what is wrong.
+    if total and num_bytes * _ROOM > free:
         raise UserValueError(
             f"the draws would take {num_bytes / 2**30:.3g} GiB in {path}, and {free / 2**30:.3g} "
             "GiB are free. Keep fewer draws, or positions of every k-th only (store_positions=k), "
@@ -200,10 +232,16 @@ def check_room(path: Path, num_bytes: int) -> None:
 
 @contextlib.contextmanager
 def opened_for_writing(
-    path: Path, identity: Identity, *, resume: bool, force: bool
+    path: Path,
+    identity: Identity,
+    words: Mapping[str, str] = _NO_WORDS,
+    *,
+    resume: bool,
+    force: bool,
 ) -> Generator[Store, None, None]:
     """Hold the run directory `path`, new or to be gone on with, until the block ends.
 
+    `words` say what the posterior was made from, for whoever opens the run with another one.
     Chunks from the first damaged one on are set aside; `Store.contents.damage` names it.
     """
     if path.is_symlink() or (path.exists() and not path.is_dir()):
@@ -213,7 +251,7 @@ def opened_for_writing(
         with locked(path / LOCK) as held:
             if not held:
                 raise StoreError(f"{path} is being written by another process; wait for it.")
-            manifest = _claimed(path, identity, resume=resume, force=force)
+            manifest = _claimed(path, identity, words, resume=resume, force=force)
             contents = _verified(contents_of(path, manifest))
             _set_aside(path, len(contents.chunks))
             yield Store(path, manifest, contents)
@@ -221,7 +259,9 @@ def opened_for_writing(
         raise WriteError(f"cannot write to {path} ({error.strerror or error}).") from error
 
 
-def _claimed(path: Path, identity: Identity, *, resume: bool, force: bool) -> Manifest:
+def _claimed(
+    path: Path, identity: Identity, words: Mapping[str, str], *, resume: bool, force: bool
+) -> Manifest:
     """The manifest of a held directory: a new one, or the old one if the run is the same."""
     present = {entry.name for entry in path.iterdir()} - {LOCK}
     present = {name for name in present if not name.startswith(TEMPORARY)}
@@ -231,13 +271,16 @@ def _claimed(path: Path, identity: Identity, *, resume: bool, force: bool) -> Ma
                 f"{path} holds something that is not a run (e.g. {min(present)!r}); it is left as "
                 "it is. Choose another place."
             )
-        manifest = Manifest(identity, [])
+        manifest = Manifest(identity, [], dict(words))
         _write_manifest(path, manifest)
         return manifest
     if not resume:
         raise StoreError(f"{path} already holds a run; go on with it by resume, or choose another.")
     manifest = read_manifest(path)
     unlike = differences(manifest.identity, identity)
+    if unlike:
+        # What can be said in words comes before the digests.
+        unlike = word_differences(manifest.words, words) + unlike
     if unlike and not force:
         raise StoreError(
             f"{path} holds another run: {'; '.join(unlike)}. Go on with the same arguments, choose "
@@ -253,7 +296,7 @@ def _claimed(path: Path, identity: Identity, *, resume: bool, force: bool) -> Ma
 
 
 def _write_manifest(path: Path, manifest: Manifest) -> None:
-    content = manifest._asdict() | {"sha256": manifest.checksum, "version": __version__}
+    content = manifest._asdict() | manifest.checksums | {"version": __version__}
     write_json(path / MANIFEST, content)
 
 

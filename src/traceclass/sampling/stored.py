@@ -35,6 +35,7 @@ from traceclass.sampling.files import (
     StoreError,
     UnknownFormatError,
     check_format,
+    json_bytes,
     read_arrays,
     read_header,
     read_json,
@@ -80,10 +81,14 @@ class Contents(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """What a run is, and where a user forced it to go on though it was not the same."""
+    """What a run is, and where a user forced it to go on though it was not the same.
+
+    `words` say what prior and likelihood were made from; older manifests have none.
+    """
 
     identity: Identity
     forced: list[dict[str, Any]]
+    words: dict[str, str]
 
     @property
     def tag(self) -> str:
@@ -91,8 +96,10 @@ class Manifest(NamedTuple):
         return _sha256(self.identity)
 
     @property
-    def checksum(self) -> str:
-        return _sha256(self._asdict())
+    def checksums(self) -> dict[str, str]:
+        """Of what all versions have, and of the words, by their names in the file."""
+        whole = {"identity": self.identity, "forced": self.forced}
+        return {"sha256": _sha256(whole), "sha256 of words": _sha256(self.words)}
 
 
 def _sha256(content: Any) -> str:
@@ -110,13 +117,23 @@ def read_manifest(path: Path) -> Manifest:
         identity = dict(content["identity"])
         if identity.get("library format", FORMAT) > FORMAT:
             check_format(path, identity["library format"], content.get("version"))
-        manifest = Manifest(identity, list(content["forced"]))
-        checksum = content["sha256"]
+        manifest = Manifest(identity, list(content["forced"]), dict(content.get("words", {})))
+        checksums = {name: content.get(name) for name in manifest.checksums}
+        if "words" not in content:  # an earlier version wrote it
+            checksums["sha256 of words"] = manifest.checksums["sha256 of words"]
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise DamagedFileError(f"{path / MANIFEST} is damaged: it lacks {error}.") from error
-    if checksum != manifest.checksum:
+    if checksums != manifest.checksums:
         raise DamagedFileError(f"{path / MANIFEST} is damaged: its checksum is another.")
     return manifest
+
+
+def check_manifest(path: Path) -> None:
+    """Refuse a manifest that is not, byte by byte, what was written."""
+    read_manifest(path)
+    file = path / MANIFEST
+    if file.read_bytes() != json_bytes(read_json(file)):
+        raise DamagedFileError(f"{file} is damaged: it is not laid out as it was written.")
 
 
 def contents_of(path: Path, manifest: Manifest) -> Contents:

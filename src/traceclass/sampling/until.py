@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from traceclass.errors import UserValueError
+from traceclass.errors import UserTypeError, UserValueError
 from traceclass.sampling.diagnostics import worst_of
-from traceclass.validation import require_count, require_positive
+from traceclass.validation import require_count, require_number, require_positive, shortened
 
 # The number of draws grows by this factor from one look to the next: at most a tenth more draws
 # than needed are made, and the cost of looking stays a small share however long the run. Where the
@@ -51,10 +51,13 @@ class Until:
             raise UserValueError("until needs ess or rhat: what the run should reach.")
         if self.ess is not None:
             require_positive(self.ess, "ess", "It is an effective sample size.")
-        if self.rhat is not None and not 1 < self.rhat < math.inf:
+        if self.rhat is not None and not 1 < require_number(self.rhat, "rhat") < math.inf:
             raise UserValueError(
-                f"rhat must be above 1, its value for perfect chains; got {self.rhat}."
+                f"rhat must be above 1, its value for perfect chains; got {shortened(self.rhat)}."
             )
+        is_names = isinstance(self.of, (tuple, list)) and all(isinstance(n, str) for n in self.of)
+        if not is_names:
+            raise UserTypeError(f"of must be a tuple of names, got {shortened(self.of)}.")
         require_count(self.max_samples, "max_samples", "It is a number of draws.")
         if self.max_time is not None:
             require_positive(self.max_time, "max_time", "It is a number of seconds.")
