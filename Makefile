@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no
 	--constraint constraints.txt --editable
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install demo test test-long bench docs dist lint clean
+.PHONY: install demo test test-long mutants bench docs dist lint clean
 
 install: $(VENV)/.installed
 
@@ -45,6 +45,9 @@ test: lint
 
 test-long: $(VENV)/.installed-dev
 	$(BIN)/pytest -n 2 -m long
+
+mutants: $(VENV)/.installed-dev
+	XLA_FLAGS='$(QUICK_TO_COMPILE)' $(BIN)/pytest -n 2 -m long tests/mutation
 
 bench: install
 	$(BIN)/python -m benchmarks.mountain_car

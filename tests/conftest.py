@@ -35,12 +35,12 @@ def compilation_cache(tmp_path_factory):
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
-    (folder / "jax").mkdir(exist_ok=True)
-    jax.config.update("jax_compilation_cache_dir", str(folder / "jax"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    # And those that a test starts.
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder / "jax")
+    # Tests that run tests hand theirs on, and so does every other process that a test starts.
+    cache = os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder / "jax"))
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    Path(cache).mkdir(exist_ok=True)
+    jax.config.update("jax_compilation_cache_dir", cache)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     gc.freeze()
 
 

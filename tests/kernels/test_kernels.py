@@ -9,13 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from linear import cosine_prior, flat, linear_gaussian
-from scipy.stats import chisquare, norm
+from scipy.stats import chisquare, norm, spearmanr
 
 import traceclass as tc
 from traceclass.kernels.base import as_kernel
 from traceclass.kernels.hmc import quarter_turn, trajectory
 from traceclass.kernels.nodes import node_table
-from traceclass.kernels.states import GradientState, State, init_with_gradient
+from traceclass.kernels.states import (
+    GradientState,
+    State,
+    init_with_gradient,
+    standard_normal,
+)
 from traceclass.priors.series import BasisAtPoints
 
 POINT = np.zeros((1, 1))
@@ -112,6 +117,41 @@ def test_a_quarter_turn_forgets_where_it_began():
     ends = np.array([moved(algorithm, z, jax.random.key(2)).position for z in starts])
     # What is left is the jitter's: cos(pi/2 (1 + 0.2 u)), at most sin(0.1 pi).
     assert np.abs(ends[0] - ends[1]).max() <= 100 * np.sin(0.1 * np.pi)
+
+
+def test_the_jitter_of_the_step_is_independent_of_the_momentum():
+    """20,000 moves from zero without data: the end is sin(K epsilon) p, epsilon = s (1 + 0.2 u).
+
+    With K = 1 and s = 0.5, |end| / |p| says u. Drawn by one key, u and the first coordinate of p
+    would come from the same bits; rank correlation of each coordinate with u, and with |u|, stays
+    below 5 standard errors.
+    """
+    posterior = flat(cosine_prior())
+    algorithm = tc.hmc(posterior, 0.5, num_kicks=1)
+
+    @jax.jit
+    def ends(key):
+        keys = jax.random.split(key, 20_000)
+        start = algorithm.init(jnp.zeros(6))
+        return jax.vmap(lambda key: algorithm.step(key, start)[0].position)(keys)
+
+    @jax.jit
+    def momenta(key):
+        keys = jax.random.split(key, 20_000)
+        return jax.vmap(lambda key: standard_normal(jax.random.split(key, 3)[1], jnp.zeros(6)))(
+            keys
+        )
+
+    end, p = (np.asarray(f(jax.random.key(4)), dtype=np.float64) for f in (ends, momenta))
+    sine = np.linalg.norm(end, axis=1) / np.linalg.norm(p, axis=1)
+    np.testing.assert_allclose(end, sine[:, None] * p, rtol=1e-4, atol=1e-5)
+    u = (np.arcsin(sine) / 0.5 - 1) / 0.2
+    assert abs(u.mean()) < 5 / np.sqrt(3 * 20_000)
+    assert abs(u.var() - 1 / 3) < 5 * np.sqrt(4 / 45 / 20_000)
+    for values in (u, np.abs(u)):
+        for coordinate in range(6):
+            for power in (p[:, coordinate], p[:, coordinate] ** 2):
+                assert abs(spearmanr(values, power).statistic) < 5 / np.sqrt(20_000)
 
 
 def test_hmc_energy_is_exact_where_single_precision_would_drown_it():

@@ -110,3 +110,21 @@ def test_the_trajectory_is_as_long_as_the_slow_functionals_want():
     """
     assert oscillators(np.full(10, 1.0), seed=0) == SHARES[0]
     assert oscillators(np.full(10, 4.0), seed=0) == SHARES[2]
+
+
+def test_what_is_learnt_survives_being_stored():
+    """Half a window of trials is kept too: the second half then completes it."""
+    whole, first, second = (StepSizeAdaptation(tc.pcn.rule) for _ in range(3))
+    for _ in range(5):
+        whole.update(0.1, 20)
+        first.update(0.1, 20)
+    for steps in (whole, first):
+        steps.update(0.9, 7)  # too few for a window
+    second.remember({name: np.array(array) for name, array in first.memory().items()})
+    for steps in (whole, second):
+        steps.update(0.1, 13)
+    assert second.step_size == whole.step_size
+    forgetful = StepSizeAdaptation(tc.pcn.rule)
+    forgetful.remember(first.memory() | {"pooled": 0 * first.memory()["pooled"]})
+    forgetful.update(0.1, 13)
+    assert forgetful.step_size != whole.step_size

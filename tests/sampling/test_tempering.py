@@ -227,6 +227,37 @@ def test_replicas_that_do_not_travel_are_a_warning():
     assert any("too few for the evidence" in text for text in run.summary().warnings)
 
 
+def test_the_schedule_rests_before_warm_up_ends():
+    """The last rounds tune step sizes for a schedule that moves no more, and draws keep it."""
+    num_warmup = 2_000
+    adaptation = TemperedAdaptation(
+        tc.tempered(tc.pcn, num_temperatures=4).ladder, num_warmup, sizes_are_given=False
+    )
+    tuning = list(tc.tempered(tc.pcn, num_temperatures=4).tuning(0.3))
+    schedules = []
+    for window in range(num_warmup // 20):
+        tuning, _ = adaptation.window(20 * window, tuning)
+        # Refusals that differ from round to round: a schedule that may move does.
+        rates = np.array([0.3] * 3 + [0.9, 0.5, 0.1 + 0.2 * (window % 3)])
+        adaptation.update(20 * (window + 1), rates, np.full(6, 20.0), None)
+        schedules.append(adaptation.memory()["schedule"].tolist())
+    moved_at = [k for k in range(1, len(schedules)) if schedules[k] != schedules[k - 1]]
+    assert len(moved_at) >= 3
+    assert max(_round_ends(num_warmup)) <= 0.75 * num_warmup
+    assert 20 * (moved_at[-1] + 1) <= 0.75 * num_warmup
+    settled = [move["inverse_temperature"] for move in adaptation.settled(tuning)[3:]]
+    assert settled == schedules[-1][1:]
+
+
+def test_round_trips_of_warm_up_do_not_count():
+    """They were made with other schedules: only what is added while draws are made."""
+    run = tempered_small()
+    counted = run.recorded["tempering/round_trips"]
+    assert counted[:, 0].sum() > 0  # there were some before
+    assert np.array_equal(run.tempering.round_trips, counted[:, -1] - counted[:, 0])
+    assert run.tempering.round_trips.sum() < counted[:, -1].sum()
+
+
 def test_schedule_and_sizes_are_frozen_after_warm_up(bimodal):
     _, run = bimodal
     tempering = run.tempering

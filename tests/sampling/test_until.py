@@ -1,0 +1,44 @@
+"""When draws are good enough: what `Until` asks of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import traceclass as tc
+
+GOOD = np.random.default_rng(0).normal(size=(4, 500))
+
+
+@pytest.fixture
+def until():
+    return tc.Until(ess=200, rhat=1.05)
+
+
+def test_good_draws_are_good_enough(until):
+    assert until.is_reached({"log_likelihood": GOOD})
+
+
+def test_a_chain_that_never_moved_is_not_averaged_away(until):
+    """It stands in the middle of the others, where R-hat and ESS hardly see it."""
+    stuck = GOOD.copy()
+    stuck[2] = np.median(GOOD)
+    assert not until.is_reached({"log_likelihood": stuck})
+
+
+def test_what_is_not_a_number_is_not_good(until):
+    broken = GOOD.copy()
+    broken[0, 0] = np.nan
+    assert not until.is_reached({"log_likelihood": broken})
+
+
+def test_every_component_counts_and_constants_do_not(until):
+    apart = GOOD + np.array([0.0, 0.0, 0.0, 3.0])[:, None]
+    assert not until.is_reached({"f": np.stack([GOOD, apart], axis=-1)})
+    assert until.is_reached({"f": np.stack([GOOD, np.ones_like(GOOD)], axis=-1)})
+    assert tc.Until(ess=200, of=("g",)).is_reached({"f": apart, "g": GOOD})
+
+
+def test_goals_grow_by_a_tenth_up_to_the_most():
+    until = tc.Until(ess=10, max_samples=115)
+    assert [until.next_goal(goal) for goal in (100, 110, 115)] == [111, 115, 115]
