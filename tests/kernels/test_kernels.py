@@ -14,6 +14,7 @@ from scipy.stats import chisquare, norm, spearmanr
 import traceclass as tc
 from traceclass.kernels.base import as_kernel
 from traceclass.kernels.hmc import quarter_turn, trajectory
+from traceclass.kernels.metropolis import decide
 from traceclass.kernels.nodes import node_table
 from traceclass.kernels.states import (
     GradientState,
@@ -122,9 +123,9 @@ def test_a_quarter_turn_forgets_where_it_began():
 def test_the_jitter_of_the_step_is_independent_of_the_momentum():
     """20,000 moves from zero without data: the end is sin(K epsilon) p, epsilon = s (1 + 0.2 u).
 
-    With K = 1 and s = 0.5, |end| / |p| says u. Drawn by one key, u and the first coordinate of p
-    would come from the same bits; rank correlation of each coordinate with u, and with |u|, stays
-    below 5 standard errors.
+    With K = 1 and s = 0.5, |end| / |p| says u. It comes from a key of its own: from the momentum's
+    key it would come from the bits of the momentum. Rank correlations of each coordinate with u and
+    with |u| stay below 5 standard errors.
     """
     posterior = flat(cosine_prior())
     algorithm = tc.hmc(posterior, 0.5, num_kicks=1)
@@ -142,10 +143,19 @@ def test_the_jitter_of_the_step_is_independent_of_the_momentum():
             keys
         )
 
-    end, p = (np.asarray(f(jax.random.key(4)), dtype=np.float64) for f in (ends, momenta))
+    @jax.jit
+    def jitters(key):
+        keys = jax.random.split(key, 20_000)
+        return jax.vmap(lambda key: jax.random.uniform(jax.random.split(key, 3)[0], minval=-1))(
+            keys
+        )
+
+    key = jax.random.key(4)
+    end, p, drawn = (np.asarray(f(key), dtype=np.float64) for f in (ends, momenta, jitters))
     sine = np.linalg.norm(end, axis=1) / np.linalg.norm(p, axis=1)
     np.testing.assert_allclose(end, sine[:, None] * p, rtol=1e-4, atol=1e-5)
     u = (np.arcsin(sine) / 0.5 - 1) / 0.2
+    np.testing.assert_allclose(u, drawn, atol=1e-3)
     assert abs(u.mean()) < 5 / np.sqrt(3 * 20_000)
     assert abs(u.var() - 1 / 3) < 5 * np.sqrt(4 / 45 / 20_000)
     for values in (u, np.abs(u)):
@@ -202,6 +212,15 @@ def test_nan_is_never_taken(name):
     assert np.isfinite(run.draws["log_likelihood"]).all()
     if name != "elliptical_slice":
         assert run.num_nonfinite.sum() > 0
+
+
+def test_a_ratio_that_is_not_a_number_is_rejected_and_flagged():
+    """A finite log-likelihood with an infinite gradient makes one; its acceptance rate is 0."""
+    proposal = State(jnp.zeros(2), jnp.zeros(()))
+    accepted, info = decide(jax.random.key(0), jnp.asarray(jnp.nan), proposal)
+    assert not bool(accepted)
+    assert bool(info.is_nonfinite)
+    assert float(info.acceptance_rate) == 0.0
 
 
 def test_a_gradient_that_is_not_finite_cannot_start():

@@ -229,7 +229,7 @@ def test_replicas_that_do_not_travel_are_a_warning():
 
 def test_the_schedule_rests_before_warm_up_ends():
     """The last rounds tune step sizes for a schedule that moves no more, and draws keep it."""
-    num_warmup = 2_000
+    num_warmup = 2_200
     adaptation = TemperedAdaptation(
         tc.tempered(tc.pcn, num_temperatures=4).ladder, num_warmup, sizes_are_given=False
     )
@@ -243,8 +243,8 @@ def test_the_schedule_rests_before_warm_up_ends():
         schedules.append(adaptation.memory()["schedule"].tolist())
     moved_at = [k for k in range(1, len(schedules)) if schedules[k] != schedules[k - 1]]
     assert len(moved_at) >= 3
-    assert max(_round_ends(num_warmup)) <= 0.75 * num_warmup
-    assert 20 * (moved_at[-1] + 1) <= 0.75 * num_warmup
+    assert 20 * (moved_at[-1] + 1) <= 0.7 * num_warmup
+    assert all(max(_round_ends(n)) <= 0.7 * n for n in range(400, 10_000, 100))
     settled = [move["inverse_temperature"] for move in adaptation.settled(tuning)[3:]]
     assert settled == schedules[-1][1:]
 

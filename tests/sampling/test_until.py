@@ -19,17 +19,27 @@ def test_good_draws_are_good_enough(until):
     assert until.is_reached({"log_likelihood": GOOD})
 
 
-def test_a_chain_that_never_moved_is_not_averaged_away(until):
-    """It stands in the middle of the others, where R-hat and ESS hardly see it."""
-    stuck = GOOD.copy()
-    stuck[2] = np.median(GOOD)
-    assert not until.is_reached({"log_likelihood": stuck})
+def test_a_chain_that_never_moved_is_not_averaged_away():
+    """It stands in the middle of 63 others, where R-hat (1.05) and ESS hardly see it."""
+    until = tc.Until(ess=200, rhat=1.1)
+    many = np.random.default_rng(1).normal(size=(64, 100))
+    assert until.is_reached({"log_likelihood": many})
+    many[5] = np.median(many)
+    assert not until.is_reached({"log_likelihood": many})
 
 
 def test_what_is_not_a_number_is_not_good(until):
     broken = GOOD.copy()
     broken[0, 0] = np.nan
     assert not until.is_reached({"log_likelihood": broken})
+
+
+def test_each_of_the_two_is_asked_for_by_itself():
+    """One of four chains a standard deviation away: R-hat is about 1.1, and ESS about 30."""
+    apart = GOOD + np.array([0.0, 0.0, 0.0, 1.0])[:, None]
+    assert not tc.Until(rhat=1.05).is_reached({"f": apart})
+    assert not tc.Until(ess=200).is_reached({"f": apart})
+    assert tc.Until(rhat=1.5).is_reached({"f": apart})
 
 
 def test_every_component_counts_and_constants_do_not(until):
