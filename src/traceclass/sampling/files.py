@@ -5,9 +5,9 @@ A file of arrays is, byte after byte,
     magic (8) | size of the header (8, little-endian) | SHA-256 of the header (32) | header | data
 
 The header is JSON: `format`, the `version` of the library that wrote it, the arrays' names, dtypes
-and shapes in the order of the data, the SHA-256 of the data, and `meta`, plain values. Nothing is
-allocated before the sizes that a header claims have been compared with the size of the file, and
-nothing in it can be executed.
+and shapes in the order of the data, the SHA-256 of the data, and `meta`, plain values. The data are
+little-endian. Nothing is allocated before the sizes that a header claims have been compared with
+the size of the file, and nothing in it can be executed.
 """
 
 from __future__ import annotations
@@ -102,7 +102,10 @@ def write_arrays(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, np.nd
     for name, array in arrays.items():
         if array.dtype.name not in _DTYPES:
             raise TypeError(f"{name!r} holds {array.dtype}, which is not a plain number.")
-    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    contiguous = {
+        name: np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        for name, array in arrays.items()
+    }
     data = [array.reshape(-1).view(np.uint8).data for array in contiguous.values()]
     checksum = hashlib.sha256()
     for part in data:
@@ -208,7 +211,7 @@ def _entry(described: dict[str, Any], offset: int) -> Entry:
         raise ValueError(f"dtype {dtype!r}")
     if not all(type(n) is int and 0 <= n < 2**48 for n in shape) or len(shape) > 32:
         raise ValueError(f"shape {shape!r}")
-    return Entry(np.dtype(dtype), tuple(shape), offset)
+    return Entry(np.dtype(dtype).newbyteorder("<"), tuple(shape), offset)
 
 
 def _fill(path: Path, file: Any, buffer: memoryview, checksum: Any) -> None:
