@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -11,7 +12,7 @@ import subprocess
 
 import pytest
 from linear import linear_gaussian
-from tiny_run import TINY, in_this_process
+from tiny_run import in_this_process
 
 import traceclass as tc
 
@@ -245,11 +246,20 @@ def test_two_at_once_do_not_replace_each_other(finished, tmp_path, monkeypatch):
         run.to_netcdf(finished[0] / "chain" / CELL / "mine.nc")
 
 
-def test_more_draws_renew_the_sums(tmp_path):
-    words = ["run", "mountain-car", "--out", "run", *TINY, "--set", "num_samples=8"]
-    assert in_this_process(*words, cwd=tmp_path).exit_code == 0
-    assert in_this_process("verify", "run", cwd=tmp_path).exit_code == 0
-    more = ["run", "mountain-car", "--out", "run", "--resume", "--set", "num_samples=16"]
-    answer = in_this_process(*more, "--set", "max_samples=16", "--force", cwd=tmp_path)
+def test_a_file_system_without_links_is_written_to_all_the_same(finished, tmp_path, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    target = tmp_path / "draws.nc"
+    assert exported(finished[0], target).exit_code == 0
+    before = target.read_bytes()
+    assert exported(finished[0], target).exit_code == 2
+    assert target.read_bytes() == before
+
+
+def test_more_draws_renew_the_sums(copy):
+    more = ["run", "mountain-car", "--out", copy, "--resume", "--set", "num_samples=16", "--force"]
+    answer = in_this_process(*more, "--set", "max_samples=16", cwd=copy.parent)
     assert answer.exit_code == 0, answer.stderr
-    assert in_this_process("verify", "run", cwd=tmp_path).exit_code == 0
+    assert in_this_process("verify", copy, cwd=copy).exit_code == 0

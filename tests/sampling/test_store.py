@@ -103,6 +103,7 @@ def in_a_process(path: Path, *arguments: object, **environment: object) -> str:
     return answer.stdout.strip()
 
 
+@pytest.mark.long
 def test_draws_do_not_depend_on_devices():
     """One device and two, on a problem where that used to make a difference.
 
@@ -113,7 +114,9 @@ def test_draws_do_not_depend_on_devices():
 
 
 # In warm-up there is a commit a window, each of several writes; then three with draws.
-@pytest.mark.parametrize(("call", "number"), [("write", 4), ("rename", 14)])
+@pytest.mark.parametrize(
+    ("call", "number"), [("write", 4), pytest.param("rename", 14, marks=pytest.mark.long)]
+)
 def test_a_killed_run_goes_on_to_the_same_draws(call, number, undisturbed, tmp_path):
     path = tmp_path / "run"
     assert in_a_process(path, call, number) == ""

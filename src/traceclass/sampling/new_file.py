@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import tempfile
@@ -10,6 +11,9 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from traceclass.sampling.files import TEMPORARY, StoreError, WriteError
+
+# What file systems without hard links answer.
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 
 
 @contextlib.contextmanager
@@ -30,12 +34,24 @@ def new_file(
             if overwrite:
                 temporary.replace(path)
             else:
-                # Unlike a rename, a link never takes the place of what came there meanwhile.
-                os.link(temporary, path)
+                _put(temporary, path)
     except FileExistsError as error:
         raise StoreError(_there_already(path)) from error
     except OSError as error:
         raise WriteError(f"cannot write {path} ({error.strerror or error}).") from error
+
+
+def _put(temporary: Path, path: Path) -> None:
+    """Give a file its name, if nothing has come to that place meanwhile."""
+    try:
+        # Unlike a rename, a link never takes the place of anything.
+        os.link(temporary, path)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if os.path.lexists(path):
+            raise FileExistsError(error.errno, "there already", str(path)) from error
+        temporary.rename(path)
 
 
 def _check_target(path: Path, *, overwrite: bool, own: Sequence[Path]) -> None:
