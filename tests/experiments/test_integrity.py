@@ -127,6 +127,9 @@ def test_a_directory_without_sums_is_read_with_a_warning(copy):
     checked = in_this_process("verify", copy, cwd=copy)
     assert checked.exit_code == 0
     assert "only chunks could be verified" in checked.stderr
+    said = dict(line.split(": ", 1) for line in checked.stdout.splitlines())
+    assert said["results.json"] == "not known, it has no checksum"
+    assert said[f"chain/{CELL}/manifest.json"] == "whole"
     more = ["run", "mountain-car", "--out", copy, "--resume", "--quiet"]
     assert in_this_process(*more, cwd=copy).exit_code == 0
     assert in_this_process("verify", copy, cwd=copy).exit_code == 0

@@ -19,15 +19,15 @@ def verify(
         from traceclass.run_directory.checksums import SUMS, verdicts
 
         wrong, names = [], []
-        for name, what in verdicts(directory):
-            names.append(name)
-            typer.echo(f"{name}: {'whole' if what is None else what}")
-            if what is not None:
-                wrong.append(name)
+        for verdict in verdicts(directory):
+            names.append(verdict.name)
+            typer.echo(f"{verdict.name}: {verdict}")
+            if verdict.wrong is not None:
+                wrong.append(verdict.name)
         if wrong:
             named = ", ".join(wrong[:3]) + (", ..." if len(wrong) > 3 else "")
             raise UserValueError(f"{len(wrong)} of {len(names)} files are not whole: {named}")
-        if SUMS not in names:
+        if SUMS not in names and "config.json" in names:
             typer.echo(
                 f"traceclass: {directory} has no {SUMS}, so that only chunks could be verified.",
                 err=True,

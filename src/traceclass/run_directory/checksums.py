@@ -28,10 +28,17 @@ _LARGEST = 2**28
 
 
 class Verdict(NamedTuple):
-    """What is known of one file: None in `wrong` if it is as it was written."""
+    """What is known of one file: what is wrong with it, if something is, or that nothing is known.
+
+    Nothing is known of files that have no checksum, as in directories of earlier versions.
+    """
 
     name: str
     wrong: str | None
+    is_known: bool = True
+
+    def __str__(self) -> str:
+        return self.wrong or ("whole" if self.is_known else "not known, it has no checksum")
 
 
 def write_sums(path: Path, sums: Mapping[str, str]) -> None:
@@ -124,7 +131,12 @@ def verdicts(path: Path) -> Iterator[Verdict]:
     every: set[str] = {*names, *(sums or {})}
     for name in sorted(every):
         wrong = _wrong_with(path, name, sums) if sums is not None else None
-        yield Verdict(name, wrong or _wrong_inside(path / name))
+        is_known = sums is not None or _sums_itself(path / name)
+        yield Verdict(name, wrong or _wrong_inside(path / name), is_known)
+
+
+def _sums_itself(file: Path) -> bool:
+    return file.name == MANIFEST or CHUNK.fullmatch(file.name) is not None
 
 
 def _wrong_inside(file: Path) -> str | None:
