@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import xarray as xr
 
 import traceclass as tc
 from traceclass.run_directory.checksums import SUMS, read_sums, write_sums
-from traceclass.run_directory.claim import described, is_as_written, summed
-from traceclass.run_directory.contents import DirectoryError, _read_arrays
+from traceclass.run_directory.claim import DirectoryError, described, is_as_written, summed
 from traceclass.sampling.files import read_arrays, read_json, write_arrays, write_json
 from traceclass.sampling.store import run_status
 from traceclass.sampling.stored import Manifest, read_manifest
@@ -95,20 +93,3 @@ def test_descriptions(tmp_path):
 
     check(file, read, (DirectoryError,))
     check(file, lambda: read_json(file), (tc.StoreError,))
-
-
-@pytest.mark.long
-def test_netcdf(tmp_path):
-    """As `report` reads a directory without checksums: what HDF5 says is told in one line."""
-    file = tmp_path / "arrays.nc"
-    xr.Dataset({"a": ("x", np.arange(20.0)), "b": (("x", "y"), np.ones((20, 3)))}).to_netcdf(
-        file, engine="h5netcdf"
-    )
-
-    def read():
-        try:
-            _read_arrays(file)
-        except (ValueError, OSError, KeyError, RuntimeError) as error:
-            raise DirectoryError(" ".join(str(error).split())) from error
-
-    check(file, read, (DirectoryError,))
