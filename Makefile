@@ -39,16 +39,18 @@ lint: $(VENV)/.installed-dev
 # Nearly all the time of the tests is XLA's, and most of that spent on code that runs once. What
 # has to be compiled as it is for users asks for it (tests/as_shipped.py); so is `make test-long`.
 # Three workers on two cores: while one waits for a process it has started, the others go on.
+# Compilers chase pointers: glibc's heap in huge pages saves a sixth of their time.
 QUICK_TO_COMPILE := --xla_cpu_max_isa=SSE4_2 --xla_backend_optimization_level=0
+QUICKLY := GLIBC_TUNABLES=glibc.malloc.hugetlb=1 XLA_FLAGS='$(QUICK_TO_COMPILE)'
 
 test: lint
-	XLA_FLAGS='$(QUICK_TO_COMPILE)' $(BIN)/pytest -n 3 --dist loadgroup -m 'not long'
+	$(QUICKLY) $(BIN)/pytest -n 3 --dist loadgroup -m 'not long'
 
 test-long: $(VENV)/.installed-dev
 	$(BIN)/pytest -n 2 -m long
 
 mutants: $(VENV)/.installed-dev
-	XLA_FLAGS='$(QUICK_TO_COMPILE)' $(BIN)/pytest -n 2 -m long tests/mutation
+	$(QUICKLY) $(BIN)/pytest -n 2 -m long tests/mutation
 
 bench: install
 	$(BIN)/python -m benchmarks.mountain_car
