@@ -101,7 +101,7 @@ def test_the_report_needs_no_other_file(finished):
     assert not re.search(r'(src|href)="(?!data:)', page)
 
 
-def test_report_draws_the_same_page_from_the_stored_files(finished, traceclass):
+def test_report_draws_the_same_page_from_the_stored_files(finished, drawn, traceclass):
     path, _ = finished
     before = (path / "report.html").read_text()
     (path / "report.html").unlink()

@@ -96,7 +96,7 @@ def test_edited_numbers_are_used_by_force_alone_and_the_page_says_so(copy):
     assert in_this_process("report", copy, cwd=copy).exit_code == 2
 
 
-def test_a_report_drawn_again_keeps_the_sums(copy):
+def test_a_report_drawn_again_keeps_the_sums(copy, drawn):
     before = (copy / "SHA256SUMS").read_text()
     assert in_this_process("report", copy, cwd=copy).exit_code == 0
     assert in_this_process("verify", copy, cwd=copy).exit_code == 0

@@ -16,7 +16,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from as_shipped import OPTIONS
 from cells import SETTINGS, any_reference
 from invariance import FALSE_ALARM, NUM_CELLS, judge, z_score
 from joint import POINTS, action_choice, priors, regression
@@ -83,7 +82,7 @@ def pairs_at_all_temperatures(kernel: tc.Kernel, step_size, num_steps: int, seed
         return statistics(posterior, begin), statistics(posterior, end), rates, tried
 
     keys = jax.random.split(jax.random.key(seed), NUM_PAIRS)
-    before, after, rates, tried = jax.jit(jax.vmap(one), compiler_options=OPTIONS)(keys)
+    before, after, rates, tried = jax.jit(jax.vmap(one))(keys)
     return np.asarray(before), np.asarray(after), np.asarray(rates.sum(0) / tried.sum(0))
 
 
