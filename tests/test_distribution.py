@@ -71,6 +71,7 @@ def test_the_wheel_is_the_package_and_nothing_else(built):
     assert all(name.split("/")[0].endswith(".dist-info") for name in names - package)
 
 
+@pytest.mark.long
 def test_tests_of_the_source_distribution_run(unpacked):
     """All are collected, which imports what they need; those that read most other files pass."""
     environment = os.environ | {"PYTHONPATH": str(unpacked / "src")}

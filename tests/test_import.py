@@ -33,6 +33,7 @@ def test_import_takes_at_most_half_as_long_again_as_jax_and_blackjax():
     assert best["ours"] <= 1.5 * best["peers"]
 
 
+@pytest.mark.long
 def test_import_changes_no_jax_setting():
     show = "print(json.dumps({k: str(v) for k, v in jax.config.values.items()}))"
     before = json.loads(_run(f"import json, jax; {show}"))

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from by_night import by_night
 from cells import any_reference
 from linear import linear_gaussian
 
@@ -87,7 +88,9 @@ def second_differences(posterior: tc.Posterior, z: jax.Array, step: float = 1e-5
     return (ahead - behind) / (2 * step)
 
 
-@pytest.mark.parametrize("likelihood", ["regression", "action choice"])
+@pytest.mark.parametrize(
+    "likelihood", by_night(["regression", "action choice"], long=["action choice"])
+)
 def test_the_leading_eigenvalues_are_those_of_the_whole_hessian(likelihood, x64):
     posterior = network_posterior(likelihood)
     reference = tc.laplace(posterior, rank=12)
@@ -181,7 +184,10 @@ def test_hmc_by_the_posterior_itself_has_no_energy_error():
     assert run.acceptance_rate > 0.995
 
 
-@pytest.mark.parametrize("kernel", [tc.pcn, tc.pcnl, tc.hmc, tc.elliptical_slice, tc.mala])
+@pytest.mark.parametrize(
+    "kernel",
+    by_night([tc.pcn, tc.pcnl, tc.hmc, tc.elliptical_slice, tc.mala], long=[tc.pcnl, tc.mala]),
+)
 def test_states_stay_those_of_the_posterior(kernel):
     """Position, log-likelihood and gradient belong together after every step, and rejections
     leave all bits as they are."""

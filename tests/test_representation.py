@@ -41,6 +41,7 @@ def test_a_posterior_names_prior_likelihood_and_temperature():
     assert "<table>" in posterior._repr_html_()
 
 
+@pytest.mark.long
 def test_a_run_is_at_most_six_short_lines(tmp_path):
     posterior, _, _ = linear_gaussian()
     settings = {"num_warmup": 0, "num_samples": 6, "step_size": 0.2, "progress": False}

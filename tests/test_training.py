@@ -176,6 +176,7 @@ def test_stopped_and_resumed_is_as_if_never_stopped(stop, whole, traceclass, mon
     assert content(tmp_path / "a b") == content(whole)
 
 
+@pytest.mark.long
 def test_more_iterations_are_as_if_asked_for_at_once(whole, traceclass, tmp_path):
     """From 3, between two trials, to 5; and once more to 5, which changes nothing."""
     assert traceclass("half-cheetah", "--out", "expert", "--iterations", 3).exit_code == 0
@@ -185,6 +186,7 @@ def test_more_iterations_are_as_if_asked_for_at_once(whole, traceclass, tmp_path
         assert content(tmp_path / "expert") == content(whole)
 
 
+@pytest.mark.long
 def test_ctrl_c_of_the_program(tmp_path):
     """As a user does it: a signal to the process, while the search of the library goes on."""
     # In the background of a shell the signal is ignored, and children inherit that.
@@ -386,6 +388,7 @@ def test_without_mujoco_it_says_what_to_install(traceclass, monkeypatch, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_without_mujoco_its_experiments_say_what_to_install_and_others_run(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("traceclass.use_cpu_devices", lambda: None)

@@ -155,6 +155,7 @@ def test_a_trial_is_what_the_expert_does():
     assert 0 <= figures["discretised_falls"] <= 1
 
 
+@pytest.mark.long
 def test_resumed_is_as_if_it_had_not_stopped():
     """Also across the iteration at which actions are replaced, and to more iterations."""
     whole, trials = last(TINY)

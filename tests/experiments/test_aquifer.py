@@ -55,6 +55,7 @@ def test_the_aquifer_is_the_papers():
     assert float(jax.jit(aquifer.truth)(x[None])[0]) == pytest.approx(total, abs=1e-5)
 
 
+@pytest.mark.long
 def test_a_survey_sees_the_true_head_with_noise(monkeypatch):
     # As wholes: operation by operation, a flow of another size compiles dozens of programs.
     monkeypatch.setattr(aquifer, "truth", jax.jit(aquifer.truth))
@@ -165,6 +166,7 @@ def test_settings_that_make_no_sense_are_refused(name, change, words):
         experiment.program.check(config)
 
 
+@pytest.mark.long
 def test_a_well_of_ones_own(tmp_path):
     """The README's way for a stranger: heads at points, another boundary, a posterior to ask."""
     boundary = tc.FlowBoundary(head={"left": 1.0, "right": 0.0})

@@ -63,6 +63,7 @@ def test_rank_correlation_is_spearmans_and_sees_only_the_order():
     assert correlation(values**3)[1] == pytest.approx(1.0)
 
 
+@pytest.mark.long
 def test_action_probabilities_are_those_of_the_likelihood():
     prior = prior_of("bnn")
     tests = held_out(0, 7)

@@ -31,6 +31,7 @@ print(Chains(progress=False, store=pathlib.Path(store), resume=True).sample(cell
 """
 
 
+@pytest.mark.long
 def test_another_process_makes_the_same_cell_and_goes_on_with_its_run(tmp_path):
     """Resuming compares what every function computes; the draws are those of the first process."""
     experiment = EXPERIMENTS["width-sweep"]

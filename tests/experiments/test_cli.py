@@ -78,6 +78,7 @@ def check_plain(out: str, err: str) -> None:
     assert len(err.splitlines()) <= 2
 
 
+@pytest.mark.long
 def test_output_to_a_pipe_is_plain(finished):
     path, answer = finished
     check_plain(answer.stdout, answer.stderr)

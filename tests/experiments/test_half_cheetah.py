@@ -179,6 +179,7 @@ def test_paired_differences_are_those_of_the_data_sets(result):
     assert pair["difference"] == pytest.approx(np.mean(ours) - np.mean(theirs))
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_table(config, few, narrow):
     """One cell, learned twice."""
     first, second = narrow[1], learned("tcnn-4", few, config)[1]
@@ -202,6 +203,7 @@ def test_a_wider_network_begins_where_the_narrow_one_ended(few, narrow):
     assert wide["step_size"] == pytest.approx(narrow.step_size)
 
 
+@pytest.mark.long
 def test_recorded_values_of_a_series_are_those_of_its_lifted_draws(config, few):
     """Not those of its mean given what the demonstrations see, which vary less."""
     run, found = learned("kl-1", few, config)

@@ -92,6 +92,7 @@ def compiled(monkeypatch):
         monkeypatch.setattr(of, name, eqx.filter_jit(getattr(of, name)))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("compiled")
 def test_a_learned_function_is_the_mean_of_its_kept_draws():
     """Its table against the exact mean, chain means against theirs, and the counts."""

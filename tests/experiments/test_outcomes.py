@@ -74,6 +74,7 @@ def test_a_broken_experiment_keeps_its_cells_and_results_and_goes_on(
         assert results["cells"][0][key] == numbers[key]
 
 
+@pytest.mark.long
 def test_a_broken_end_keeps_the_results_of_the_run_before(traceclass, monkeypatch, tmp_path):
     words = ["run", "mountain-car", "--out", "run", "--quiet", *TINY]
     assert traceclass(*words).exit_code == 0

@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from by_night import by_night
 from tiny_run import TINY, in_this_process
 
 from traceclass.cli.report import as_list
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.xdist_group("cli")
 COMMAND = [sys.executable, "-m", "traceclass.cli"]
 
 
+@pytest.mark.long
 def test_signs_that_cannot_be_shown_are_replaced(finished):
     """The table has a plus-minus sign, which ASCII has not."""
     path, answer = finished
@@ -48,7 +50,7 @@ def test_a_list_has_every_cell_that_says_something():
     assert lines == ["tcNN", "  failures: 3", "  paper: 23", "expert", "  failures: 0"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", by_night([signal.SIGTERM, signal.SIGINT], long=[signal.SIGINT]))
 def test_a_signal_before_the_first_commit_is_heeded(number, tmp_path):
     """The directory is claimed and nothing is sampled yet: it ends in words, and leaves nothing."""
     heeding = (

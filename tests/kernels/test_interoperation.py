@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from by_night import by_night
 from linear import linear_gaussian
 
 import traceclass as tc
@@ -14,7 +15,7 @@ import traceclass as tc
 KERNELS = {"pcn": 0.4, "pcnl": 0.01, "hmc": 0.12, "elliptical_slice": None}
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", by_night(KERNELS, long=["pcnl", "elliptical_slice"]))
 def test_runs_in_blackjax_driver(name):
     """From the posterior mean; the mean of 3,000 steps is near it, and the states move."""
     posterior, mean, covariance = linear_gaussian()
@@ -40,7 +41,9 @@ def exact_log_evidence() -> float:
     return -0.5 * (log_determinant + y @ np.linalg.solve(covariance, y))
 
 
-@pytest.mark.parametrize(("name", "step_size"), [("pcn", 0.4), ("hmc", 0.1)])
+@pytest.mark.parametrize(
+    ("name", "step_size"), by_night([("pcn", 0.4), ("hmc", 0.1)], long=[("hmc", 0.1)])
+)
 def test_tempered_smc_gives_the_evidence(name, step_size):
     """Adaptive tempered SMC of BlackJAX moved by our kernel, against the closed form.
 
@@ -86,6 +89,7 @@ def nuts(posterior, step_size):
     return blackjax.nuts(posterior.logdensity, step_size, jnp.ones(6))
 
 
+@pytest.mark.long
 def test_blackjax_nuts_in_a_cycle_with_ours():
     """A foreign kernel among ours: its step size is given, its state is made when it is entered."""
     posterior, mean, _ = linear_gaussian()
@@ -104,6 +108,7 @@ def mclmc(posterior, step_size):
     return blackjax.mclmc(posterior.logdensity, 1.0, step_size)
 
 
+@pytest.mark.long
 def test_kernels_that_draw_at_their_start_compose():
     """MCLMC draws a momentum whenever another kernel hands a position over."""
     posterior, _, _ = linear_gaussian()

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from by_night import by_night
 from linear import cosine_prior, flat, linear_gaussian
 from scipy.stats import chisquare, norm, spearmanr
 
@@ -59,7 +60,10 @@ def moved(algorithm, position, key):
     return algorithm.step(key, algorithm.init(jnp.asarray(position)))[0]
 
 
-@pytest.mark.parametrize("name", ALL)
+LATER = ("random_walk", "mala", "cycle(pcn, pcnl)", "cycle(node_swap, mala, pcn)")
+
+
+@pytest.mark.parametrize("name", by_night(ALL, long=(*LATER, "cycle(mixture, block)")))
 def test_what_is_cached_is_that_of_the_position(name):
     """After every one of 40 steps: log-likelihood and gradient, through all parts."""
     kernel, step_size = ALL[name]
@@ -197,7 +201,13 @@ def test_hmc_energy_is_exact_where_single_precision_would_drown_it():
     assert float(got) == pytest.approx(want, abs=1e-3)
 
 
-@pytest.mark.parametrize("name", ["pcn", "pcnl", "hmc", "random_walk", "mala", "elliptical_slice"])
+@pytest.mark.parametrize(
+    "name",
+    by_night(
+        ["pcn", "pcnl", "hmc", "random_walk", "mala", "elliptical_slice"],
+        long=["pcnl", "random_walk", "mala"],
+    ),
+)
 def test_nan_is_never_taken(name):
     """NaN where v(0) < 0: started inside, no chain leaves; Metropolis kernels count it."""
     posterior = tc.Posterior(
@@ -422,7 +432,10 @@ def test_acceptance_survives_refinement():
 
 @pytest.mark.parametrize(
     ("name", "step_size", "exponent"),
-    [("random_walk", 0.02, lambda s, d: s * d / 2), ("mala", 0.45, lambda s, d: s**3 * d / 8)],
+    [
+        ("random_walk", 0.02, lambda s, d: s * d / 2),
+        pytest.param("mala", 0.45, lambda s, d: s**3 * d / 8, marks=pytest.mark.long),
+    ],
 )
 def test_the_controls_fall_with_width_as_theory_says(name, step_size, exponent):
     """No data: acceptance 2 Phi(-s sqrt(d)/2) and 2 Phi(-s^3 sqrt(d)/8), within 0.05, falling."""

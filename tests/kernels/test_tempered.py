@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from by_night import by_night
 from linear import linear_gaussian
 
 import traceclass as tc
@@ -34,11 +35,14 @@ def network_posterior() -> tc.Posterior:
     return tc.Posterior(prior, tc.GaussianRegression(x, np.sin(3 * x[:, 0]), noise=0.5))
 
 
+@pytest.mark.long
 def test_what_is_cached_is_that_of_the_positions_with_node_swaps():
     check_cache(network_posterior(), tc.mixture(tc.hmc, tc.node_swap), 0.1)
 
 
-@pytest.mark.parametrize("name", INNER)
+@pytest.mark.parametrize(
+    "name", by_night(INNER, long=["BlackJAX's NUTS", "pcn", "cycle(pcn, mala)"])
+)
 def test_what_is_cached_is_that_of_the_positions(name):
     check_cache(linear_gaussian()[0], *INNER[name])
 

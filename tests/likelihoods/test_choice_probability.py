@@ -75,7 +75,9 @@ def cases(num_rivals: int) -> np.ndarray:
     return np.round(8 * np.array([*equal, mixed, *random])) / 8
 
 
-@pytest.mark.parametrize("num_actions", [2, 3, pytest.param(8, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "num_actions", [3, *(pytest.param(number, marks=pytest.mark.long) for number in (2, 8))]
+)
 def test_value_and_gradient_match_mpmath(num_actions):
     gaps = cases(num_actions - 1)
     values, gradients = zip(*(oracle(row) for row in gaps), strict=True)
@@ -143,7 +145,7 @@ def test_gradient_of_the_chosen_value_is_the_mean_noise(x64):
     assert probability == pytest.approx(won.mean(), abs=5 * np.sqrt(0.25 / won.size))
 
 
-@pytest.mark.parametrize("num_rivals", [2, 4])
+@pytest.mark.parametrize("num_rivals", [2, pytest.param(4, marks=pytest.mark.long)])
 def test_second_derivatives_match_differences(num_rivals, x64):
     gaps = jnp.asarray(np.random.default_rng(2).normal(scale=3.0, size=(num_rivals, 1)))
     hessian = compiled(jax.jacfwd(jax.grad(lambda d: log_choice_probability(d).sum())))(gaps)[

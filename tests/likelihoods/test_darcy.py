@@ -40,7 +40,8 @@ def matrix_of(network, shape):
     return np.asarray(columns, dtype=np.float64).reshape(len(columns), -1).T
 
 
-SHAPES = [(1, 1), (1, 4), (2, 2), (3, 2), (4, 4), (7, 8)]
+LATER = [pytest.param(shape, marks=pytest.mark.long) for shape in [(1, 1), (2, 2), (7, 8)]]
+SHAPES = [(1, 4), (3, 2), (4, 4), *LATER]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

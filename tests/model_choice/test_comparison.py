@@ -124,6 +124,7 @@ def test_what_cannot_be_compared_is_refused(runs):
         tc.compare(runs, held_out=X_NEW)
 
 
+@pytest.mark.long
 def test_the_evidence_by_smc_agrees():
     """BlackJAX's adaptive tempered SMC with our pCN, against the closed form."""
     posterior, _, _ = linear_gaussian()
@@ -133,6 +134,7 @@ def test_the_evidence_by_smc_agrees():
     assert abs(found.log_evidence - exact(0.3)[0]) < 3.5 * max(found.standard_error, 0.02)
 
 
+@pytest.mark.long
 def test_smc_says_when_particles_do_not_arrive():
     """Half of the prior makes the data impossible."""
     likelihood = tc.Likelihood(X, lambda v: jnp.where(v[0] > 0, 0.0, -jnp.inf))

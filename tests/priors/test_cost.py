@@ -7,16 +7,19 @@ import warnings
 import jax
 import numpy as np
 import pytest
+from by_night import by_night
 
 import traceclass as tc
 from benchmarks import priors as bench
 
 
+@pytest.mark.long
 def test_a_wide_network_needs_less_than_a_gibibyte():
     """Width 3,000, 18 million coordinates, 1,000 points."""
     assert bench.peak_gib(bench._NETWORK) < 1.0
 
 
+@pytest.mark.long
 def test_a_long_series_needs_less_than_a_gibibyte():
     assert bench.peak_gib(bench._FOURIER) < 1.0
 
@@ -31,7 +34,7 @@ def test_a_cosine_series_on_a_grid_takes_at_most_twice_its_two_products():
     assert bench.cosine_ratio() < 2.0
 
 
-@pytest.mark.parametrize("limit", [1, 3000, 10**9])
+@pytest.mark.parametrize("limit", by_night([1, 3000, 10**9], long=[1, 10**9]))
 def test_values_do_not_depend_on_the_pieces(limit, monkeypatch):
     """Many functions at many points, worked off in pieces of any size."""
     prior = tc.TraceClassNetwork(num_inputs=2, widths=(5, 4))

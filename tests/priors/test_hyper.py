@@ -458,7 +458,12 @@ def state_and_values(posterior, z):
     ids=lambda laws: next(iter(laws)),
 )
 @pytest.mark.parametrize(
-    "kernel", [tc.node_swap, tc.block_node_swap.using(block=2)], ids=lambda kernel: kernel.name
+    "kernel",
+    [
+        tc.node_swap,
+        pytest.param(tc.block_node_swap.using(block=2), marks=pytest.mark.long),
+    ],
+    ids=lambda kernel: kernel.name,
 )
 def test_swaps_of_nodes_keep_what_is_cached(laws, kernel):
     """Function, log-likelihood and gradient, hyperparameters included, after 40 swaps."""

@@ -78,6 +78,7 @@ def test_the_posterior_mean_is_that_of_the_whole_series(prior, reduced):
     np.testing.assert_allclose(mean_elsewhere(reduced), mean_elsewhere(prior), atol=1e-4)
 
 
+@pytest.mark.long
 def test_sampled_and_lifted_draws_have_the_posterior_of_the_whole_series(prior, reduced):
     """Mean and variance at other points, by chains over y, within 5 standard errors."""
     data, noise = np.sin(7 * POINTS[:, 0]), 0.3
@@ -111,12 +112,17 @@ def test_a_network_cannot_be_reduced():
         tc.Reduced(tc.TraceClassNetwork(num_inputs=2, widths=(3,)), POINTS)
 
 
+RARER = [
+    tc.FourierSeries(num_inputs=3, max_frequency=2, alpha=2.0, interaction=1),
+    tc.FourierSeries(num_inputs=3, max_frequency=1, alpha=2.0, interaction="full"),
+]
+
+
 @pytest.mark.parametrize(
     "series",
     [
         tc.FourierSeries(num_inputs=3, max_frequency=2, alpha=2.0),
-        tc.FourierSeries(num_inputs=3, max_frequency=2, alpha=2.0, interaction=1),
-        tc.FourierSeries(num_inputs=3, max_frequency=1, alpha=2.0, interaction="full"),
+        *(pytest.param(series, marks=pytest.mark.long) for series in RARER),
         tc.CosineSeries(num_modes=3, exponent=1.1),
     ],
     ids=["pairs", "single", "full", "cosines"],

@@ -214,6 +214,7 @@ def test_log_likelihoods_converge_too_but_not_for_the_iid_network():
     assert ratio["iid"] > 0.5
 
 
+@pytest.mark.long
 def test_a_chain_goes_on_at_a_larger_width():
     """The promise of the paper's introduction: nodes added in the middle of a run."""
     x = np.linspace(-1, 1, 10)[:, None]

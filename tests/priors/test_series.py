@@ -233,6 +233,7 @@ def test_bad_arguments_are_explained(make, words):
         make()
 
 
+@pytest.mark.long
 def test_series_work_with_every_likelihood():
     prior = tc.FourierSeries(
         num_inputs=2, max_frequency=3, inputs=tc.scale_to_box([-1.0, -1.0], [1.0, 1.0])

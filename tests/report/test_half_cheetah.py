@@ -421,6 +421,7 @@ def test_one_prior_and_one_data_set_are_drawn_too(tmp_path, no_pictures):
     assert len(list((path / "figures").iterdir())) == 4
 
 
+@pytest.mark.long
 def test_mujoco_takes_pictures_or_says_nothing(tmp_path, capfd):
     arrays = made_arrays(("kl-2",), num_steps=8).isel(picture=slice(2))
     try:

@@ -43,6 +43,7 @@ def test_adaptation_begins_where_it_is_told():
     assert steps.step_size == pytest.approx(found)
 
 
+@pytest.mark.long
 def test_what_is_fixed_is_not_tuned():
     kernel = tc.hmc.using(num_kicks=3)
     run = tc.sample(regression(0.5), kernel, num_warmup=400, num_samples=4, **QUIET)
@@ -51,6 +52,7 @@ def test_what_is_fixed_is_not_tuned():
     assert run.tuning["hmc"] == {"step_size": 0.1, "num_kicks": 16}
 
 
+@pytest.mark.long
 def test_every_part_of_a_cycle_meets_its_own_target():
     """16 chains: pCNL moves slowly, and how much it accepts depends on where a chain is."""
     run = tc.sample(
@@ -64,6 +66,7 @@ def test_every_part_of_a_cycle_meets_its_own_target():
     assert run.tuning["node_swap"] == {}
 
 
+@pytest.mark.long
 def test_a_hopeless_start_is_left():
     """Prior draws between -10^6 and -10^8: HMC with default arguments reaches the data."""
     run = tc.sample(regression(1e-3), tc.hmc, num_samples=50, **QUIET)

@@ -31,6 +31,7 @@ def test_asking_for_what_is_there_is_no_mistake():
     assert tc.use_cpu_devices(2) == 2
 
 
+@pytest.mark.long
 def test_a_fresh_process_can_be_given_devices():
     code = "import traceclass as tc, jax; tc.use_cpu_devices(3); print(len(jax.devices()))"
     answer = subprocess.run(

@@ -280,6 +280,7 @@ def test_double_precision_where_asked(x64):
     assert run.draws["log_likelihood"].dtype == np.float64
 
 
+@pytest.mark.long
 def test_blackjax_nuts_runs_in_our_driver():
     """BlackJAX's kernel, our chunks: the closed-form mean within 5 standard errors of chains."""
     posterior, mean, _ = linear_gaussian()

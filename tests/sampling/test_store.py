@@ -18,6 +18,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from by_night import by_night
 from small import NUM_SAMPLES, posterior, sampled
 
 import traceclass as tc
@@ -76,6 +77,7 @@ def test_a_stored_run_is_the_same_run(undisturbed):
     assert "ess_bulk" in str(stored.summary())
 
 
+@pytest.mark.long
 def test_thinned_positions_are_those_of_every_third_draw():
     every = sampled(None, store_positions=True).positions
     third = sampled(None, chunk_size=7).positions
@@ -115,7 +117,8 @@ def test_draws_do_not_depend_on_devices():
 
 # In warm-up there is a commit a window, each of several writes; then three with draws.
 @pytest.mark.parametrize(
-    ("call", "number"), [("write", 4), pytest.param("rename", 14, marks=pytest.mark.long)]
+    ("call", "number"),
+    [pytest.param(*when, marks=pytest.mark.long) for when in [("write", 4), ("rename", 14)]],
 )
 def test_a_killed_run_goes_on_to_the_same_draws(call, number, undisturbed, tmp_path):
     path = tmp_path / "run"
@@ -173,6 +176,7 @@ def test_a_stopped_run_goes_on_to_the_same_draws(commits, undisturbed, tmp_path)
     assert sampled(tmp_path / "run", resume=True).sha256() == undisturbed[1]
 
 
+@pytest.mark.long
 def test_annealing_is_resumed(tmp_path):
     """From a hopeless start, stopped while the likelihood is raised to a power below one."""
     hopeless = posterior(shift=100.0, noise=0.05)
@@ -186,6 +190,7 @@ def test_annealing_is_resumed(tmp_path):
         assert again.sha256() == whole.sha256()
 
 
+@pytest.mark.long
 def test_kernels_of_others_are_resumed(tmp_path):
     """MCLMC keeps a momentum that no position tells of."""
 
@@ -292,7 +297,9 @@ def as_format_1(path: Path) -> None:
 TEMPERED = {"kernel": tc.tempered(tc.pcn, num_temperatures=3)}
 
 
-@pytest.mark.parametrize("changes", [{}, TEMPERED], ids=["cycle", "tempered"])
+@pytest.mark.parametrize(
+    "changes", by_night([{}, TEMPERED], long=[TEMPERED]), ids=["cycle", "tempered"]
+)
 def test_stores_of_format_1_are_opened_and_resumed(changes, tmp_path):
     whole = sampled(tmp_path / "run", **changes)
     as_format_1(tmp_path / "run")

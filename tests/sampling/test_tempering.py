@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from by_night import by_night
 from linear import linear_gaussian
 from modes import two_modes
 from small import posterior as small_posterior
@@ -193,7 +194,9 @@ def test_round_trips_of_every_replica(bimodal):
     assert str(tempering).count("\n") == 2 + 8
 
 
-@pytest.mark.parametrize("kernel", [tc.hmc, tc.pcn], ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize(
+    "kernel", by_night([tc.hmc, tc.pcn], long=[tc.hmc]), ids=lambda kernel: kernel.name
+)
 def test_plain_kernels_stay_in_the_mode_where_they_begin(kernel):
     """The control: what tempering is for. All chains begin in the smaller mode and never leave."""
     problem = two_modes()
@@ -217,6 +220,7 @@ def test_a_summary_shows_the_temperatures_and_not_every_move(bimodal):
     assert "round trips between prior and posterior, too few" not in text
 
 
+@pytest.mark.long
 def test_replicas_that_do_not_travel_are_a_warning():
     """Two temperatures far apart: hardly a swap, and a word about it."""
     problem = two_modes()
@@ -362,6 +366,7 @@ def test_a_run_without_tempering_has_no_evidence():
         _ = run.tempering
 
 
+@pytest.mark.long
 def test_a_schedule_needs_a_warm_up_to_be_found():
     posterior, _, _ = linear_gaussian()
     with pytest.raises(ValueError, match="tempered needs num_warmup >= 400, got 100"):

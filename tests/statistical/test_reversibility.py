@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from by_night import by_night
 from faults import faulty_trajectory, module, rho_without
 from joint import LIKELIHOODS, priors
 
@@ -21,7 +22,17 @@ from traceclass.kernels.states import init_with_gradient
 
 TOLERANCE = 1e-10
 pytestmark = pytest.mark.usefixtures("x64")
-MODELS = [(prior, likelihood) for prior in ("tcNN", "iid", "Fourier") for likelihood in LIKELIHOODS]
+ALL = [(prior, likelihood) for prior in ("tcNN", "iid", "Fourier") for likelihood in LIKELIHOODS]
+MODELS = by_night(
+    ALL,
+    long=[
+        ("tcNN", "groundwater"),
+        ("iid", "regression"),
+        ("iid", "groundwater"),
+        ("iid", "action choice"),
+        ("Fourier", "action choice"),
+    ],
+)
 
 
 # Operation by operation, every model would compile a hundred programs; as they are cut here, only

@@ -203,6 +203,7 @@ def check_evidence(num_coordinates: int) -> None:
     assert abs(evidence.thermodynamic - exact) < 3 * evidence.thermodynamic_error, (evidence, exact)
 
 
+@pytest.mark.long
 def test_evidence_in_100_dimensions():
     check_evidence(100)
 
