@@ -17,6 +17,7 @@ import pytest
 from linear import cosine_prior
 
 import traceclass as tc
+from traceclass import scores
 
 NAN, INF = float("nan"), float("inf")
 # What is no number, whatever it is meant for.
@@ -38,6 +39,16 @@ Y = np.array([0.0, 0.5, 1.0])
 LIKELIHOOD = tc.GaussianRegression(X, Y, noise=0.3)
 FLAT = [np.ravel(v) if isinstance(v, np.ndarray) and v.ndim == 2 else v for v in NO_COLUMN]
 SUCCESSORS = np.zeros((2, 3, 1))
+# For scores: two cases of two classes, and what is no such table, class, value or row.
+LOG_HALVES = np.log(np.full((2, 2), 0.5))
+NO_ROW = (
+    None, 3.0, "ab", b"ab", ["a", "b"], [1j, 0.0], DATES[:, 0], MASKED[:, 0], object(), {},
+    [[1.0], [2.0, 3.0]], [datetime.date(2020, 1, 1)],
+)  # fmt: skip
+NO_VALUES = (*NO_ROW, [], [[0.0, 1.0]], [1.0, 2.0, 3.0], [NAN, 1.0])
+NO_CLASSES = (*NO_ROW, [], [0.0, 1.0], [True, False], [[0, 1]], [0], [0, 2], [0, -1])
+NO_TABLE = (*NO_ROW, [], [0.0, 1.0], np.zeros((2, 0)), np.zeros((2, 2, 2)), np.full((2, 2), NAN),
+            np.zeros((3, 3)))  # fmt: skip
 NOT_CALLABLE = (None, 3, "f", [], object())
 NOT_A_POSTERIOR = (None, 3, "p", X, cosine_prior(), tc.hmc)
 
@@ -171,6 +182,23 @@ TABLE: list[tuple[Callable[..., Any], str, tuple[Any, ...] | list[Any]]] = [
     (lambda **o: network().tail_variance(**o), "width", (*NO_COUNT[:6], (3, 4), 1j, object())),
     (lambda **o: fourier().tail_variance(**o), "max_frequency", NO_COUNT),
     (tc.use_cpu_devices, "count", (*NO_COUNT[1:], 0)),
+    (functools.partial(scores.log_score, outcomes=[0, 1]), "log_probabilities", NO_TABLE),
+    (functools.partial(scores.accuracy, LOG_HALVES), "outcomes", NO_CLASSES),
+    (functools.partial(scores.calibration, LOG_HALVES, [0, 1]), "num_bins", (*NO_COUNT, 0)),
+    (functools.partial(scores.probability_scores, LOG_HALVES), "outcomes", NO_CLASSES),
+    (functools.partial(scores.balanced_accuracy, outcomes=[0, 1]), "predicted", NO_CLASSES[:-2]),
+    (scores.calibration_error, "bins", (None, 3, "a", [], [1], [{}], [{"count": 1}])),
+    (functools.partial(scores.coverage, values=[0.0, 1.0], level=0.9), "draws", NO_TABLE),
+    (functools.partial(scores.coverage, LOG_HALVES, level=0.9), "values", NO_VALUES),
+    (functools.partial(scores.coverage, LOG_HALVES, [0.0, 1.0]), "level", (*NO_NUMBER, 0, 1, 2)),
+    (functools.partial(scores.crps, LOG_HALVES), "values", NO_VALUES),
+    (scores.standard_error, "values", NO_ROW),
+    (scores.mean_over, "values", (None, 3, *NO_ROW[4:], [[1.0], [2.0]])),
+    (functools.partial(scores.means_over, names=["a"]), "rows", (None, 3, "ab", [1], [None])),
+    (functools.partial(scores.mean_failures, [1, 2]), "num_episodes", (*NO_COUNT, 0, 1)),
+    (functools.partial(scores.binomial_error, num_episodes=4), "failures", (*NO_NUMBER, -1, 5)),
+    (functools.partial(scores.paired_difference, theirs=[0.0, 1.0]), "ours", NO_VALUES[:-1]),
+    (scores.drift, "rates", (*NO_TABLE[:-2], [1.0, 2.0], [[1.0]])),
     (tc.open_run, "path", ("", None, 3, [], "/nowhere", "a\0b", "x" * 300, object())),
 ]  # fmt: skip
 
