@@ -7,6 +7,7 @@ import dataclasses
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -42,7 +43,7 @@ TINY = Search(
     trial_steps=12,
 )
 EXPERT = {"weights.npy", "mean.npy", "scale.npy", "actions.npy", "provenance.json"}
-FILES = EXPERT | {"checkpoint.npz", "curve.csv", "curve.png"}
+FILES = EXPERT | {"checkpoint.npz", "curve.csv", "curve.png", "SHA256SUMS"}
 
 
 @pytest.fixture
@@ -214,7 +215,7 @@ def test_ctrl_c_of_the_program(tmp_path):
         "train-expert half-cheetah --out experts/half-cheetah --resume"
     )
     assert read_checkpoint(checkpoint.parent).search == Search()
-    assert set(content(checkpoint.parent)) <= FILES | {".new-checkpoint.npz", ".new-curve.csv"}
+    assert set(content(checkpoint.parent)) <= FILES | {f".new-{name}" for name in FILES}
 
 
 # --- refusals
@@ -319,6 +320,31 @@ def test_a_damaged_checkpoint_is_reported_and_left(damage, whole, traceclass, tm
     answer = traceclass("half-cheetah", "--out", path, "--resume")
     refused(answer, "checkpoint.npz is damaged, or of another version: ", "--overwrite")
     assert content(path) == before
+
+
+def test_every_file_has_a_checksum_and_verify_names_a_changed_one(whole, traceclass, tmp_path):
+    path = tmp_path / "expert"
+    shutil.copytree(whole, path)
+    answer = CliRunner().invoke(app, ["verify", str(path)])
+    assert answer.exit_code == 0, answer.stderr
+    assert answer.stdout.splitlines() == [
+        "SHA256SUMS: whole", *(f"{name}: whole" for name in sorted(FILES - {"SHA256SUMS"}))
+    ]  # fmt: skip
+    for name in sorted(FILES):
+        file, before = path / name, (path / name).read_bytes()
+        file.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+        refused_by = CliRunner().invoke(app, ["verify", str(path)])
+        file.write_bytes(before)
+        assert refused_by.exit_code == 2
+        assert f"not whole: {name}\n" in refused_by.stderr
+    # An archive may be changed where its own checksums do not see it.
+    (path / "checkpoint.npz").write_bytes(changed(path / "checkpoint.npz", trials=np.zeros((0, 8))))
+    answer = traceclass("half-cheetah", "--out", path, "--resume", "--iterations", 6)
+    refused(answer, "checkpoint.npz is not as it was written")
+    (path / "SHA256SUMS").unlink()
+    answer = CliRunner().invoke(app, ["verify", str(path)])
+    assert answer.exit_code == 0
+    assert "has no SHA256SUMS" in answer.stderr
 
 
 def test_a_flipped_byte_is_noticed(whole, tmp_path):

@@ -23,6 +23,7 @@ from traceclass.training_files import (
     Training,
     held,
     read_checkpoint,
+    summing,
     write_checkpoint,
     write_curve,
     write_expert,
@@ -133,10 +134,11 @@ def _searched(directory: Path, training: Training, progress: bool) -> Training:
 
 def _write(directory: Path, training: Training) -> None:
     """The checkpoint first: what else there is can be made from it again."""
-    write_checkpoint(directory, training)
-    write_curve(directory, training.trials)
-    if training.trials:
-        write_expert(directory, _best(training))
+    with summing(directory):
+        write_checkpoint(directory, training)
+        write_curve(directory, training.trials)
+        if training.trials:
+            write_expert(directory, _best(training))
 
 
 def _finish(directory: Path, training: Training) -> LinearExpert:
@@ -152,9 +154,10 @@ def _finish(directory: Path, training: Training) -> LinearExpert:
     final: dict[str, Any] = {"num_starts": NUM_FINAL, "num_steps": search.trial_steps}
     final |= trial(training.state.best, starts, search.trial_steps)
     expert = _best(training, final_trial=final)
-    write_expert(directory, expert)
-    write_curve(directory, training.trials)
-    _draw(directory / FIGURE, training)
+    with summing(directory):
+        write_expert(directory, expert)
+        write_curve(directory, training.trials)
+        _draw(directory / FIGURE, training)
     return expert
 
 

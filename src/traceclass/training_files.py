@@ -3,6 +3,7 @@
 checkpoint.npz   settings, the search's state, its trials so far
 weights.npy, mean.npy, scale.npy, actions.npy, provenance.json   the best expert so far
 curve.csv, curve.png   the trials
+SHA256SUMS       the checksums of all of these
 
 Every file is written whole or not at all, and nothing in it can be executed.
 """
@@ -24,7 +25,8 @@ import numpy as np
 
 from traceclass.control.linear_expert import LinearExpert
 from traceclass.control.random_search import Search, SearchState, begin
-from traceclass.run_directory.claim import LOCK, DirectoryError
+from traceclass.run_directory.checksums import altered, files_in, sums_of, write_sums
+from traceclass.run_directory.claim import CHECKPOINT, LOCK, SUMS, DirectoryError
 from traceclass.sampling.files import (
     TEMPORARY,
     DamagedFileError,
@@ -34,13 +36,13 @@ from traceclass.sampling.files import (
     write_file,
 )
 
-CHECKPOINT, CURVE, FIGURE = "checkpoint.npz", "curve.csv", "curve.png"
+CURVE, FIGURE = "curve.csv", "curve.png"
 EXPERT = ("weights.npy", "mean.npy", "scale.npy", "actions.npy", "provenance.json")
 COLUMNS = (
     *("iteration", "discretised_distance", "continuous_distance", "discretised_falls"),
     *("continuous_falls", "least_share", "largest_share", "score"),
 )
-_ENTRIES = frozenset((CHECKPOINT, CURVE, FIGURE, *EXPERT))
+_ENTRIES = frozenset((CHECKPOINT, CURVE, FIGURE, SUMS, *EXPERT))
 _STATE = "state_"
 
 
@@ -111,6 +113,15 @@ def _require_checkpoint(directory: Path) -> None:
         )
 
 
+@contextmanager
+def summing(directory: Path) -> Iterator[None]:
+    """Change files of a training; there are no checksums of them until all are written."""
+    (directory / SUMS).unlink(missing_ok=True)
+    yield
+    ours = [name for name in files_in(directory) if name in _ENTRIES]
+    write_sums(directory, sums_of(directory, ours))
+
+
 def write_checkpoint(directory: Path, training: Training) -> None:
     """All of a training, in one file."""
     state = training.state._asdict()
@@ -127,6 +138,11 @@ def read_checkpoint(directory: Path) -> Training:
     """What `write_checkpoint` wrote; never unpickles, and refuses what does not fit."""
     _require_checkpoint(directory)
     file = directory / CHECKPOINT
+    if altered(directory, [CHECKPOINT]):
+        raise DamagedFileError(
+            f"{file} is not as it was written: it was edited or damaged. Train again with "
+            "--overwrite, or choose another --out."
+        )
     try:
         arrays = _arrays(file)
         search = _search(json.loads(str(arrays["settings"])))

@@ -11,12 +11,15 @@ from traceclass.cli.outcomes import told_apart
 
 
 def verify(
-    directory: Annotated[Path, typer.Argument(help="a run directory, or the store of a run")],
+    directory: Annotated[
+        Path, typer.Argument(help="a run directory, the store of a run, or an expert's")
+    ],
 ) -> None:
     """Read every file of a run, and say of each whether it is as it was written."""
     with told_apart():
         from traceclass.errors import UserValueError
-        from traceclass.run_directory.checksums import SUMS, verdicts
+        from traceclass.run_directory.checksums import verdicts
+        from traceclass.run_directory.claim import CHECKPOINT, SUMS
 
         wrong, names = [], []
         for verdict in verdicts(directory):
@@ -27,8 +30,9 @@ def verify(
         if wrong:
             named = ", ".join(wrong[:3]) + (", ..." if len(wrong) > 3 else "")
             raise UserValueError(f"{len(wrong)} of {len(names)} files are not whole: {named}")
-        if SUMS not in names and "config.json" in names:
+        if SUMS not in names and {"config.json", CHECKPOINT} & set(names):
+            what = "only chunks" if "config.json" in names else "nothing"
             typer.echo(
-                f"traceclass: {directory} has no {SUMS}, so that only chunks could be verified.",
+                f"traceclass: {directory} has no {SUMS}, so that {what} could be verified.",
                 err=True,
             )

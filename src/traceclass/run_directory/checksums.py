@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from traceclass.errors import UserValueError
-from traceclass.run_directory.claim import LOCK, SUMS, UNFINISHED, DirectoryError
+from traceclass.run_directory.claim import CHECKPOINT, LOCK, SUMS, UNFINISHED, DirectoryError
 from traceclass.sampling.files import StoreError, opened, read_arrays, write_file
 from traceclass.sampling.store import LOCK as STORE_LOCK
 from traceclass.sampling.stored import CHUNK, MANIFEST, check_manifest
@@ -119,7 +119,7 @@ def verdicts(path: Path) -> Iterator[Verdict]:
     if not path.is_dir():
         raise DirectoryError(f"{path} is not a directory; give the --out of an earlier run.")
     names = files_in(path)
-    if not any(Path(name).name in (MANIFEST, "config.json") for name in names):
+    if not any(Path(name).name in (MANIFEST, "config.json", CHECKPOINT) for name in names):
         raise UserValueError(f"{path} holds no run: there is nothing to verify.")
     try:
         sums = read_sums(path)

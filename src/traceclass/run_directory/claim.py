@@ -15,6 +15,8 @@ from traceclass.sampling.files import StoreError, WriteError, locked, read_json,
 
 LOCK, CHAIN, UNFINISHED = ".lock", "chain", "unfinished"
 SUMS = "SHA256SUMS"
+# What the directory of a training has in place of config.json; see `training_files`.
+CHECKPOINT = "checkpoint.npz"
 _SUM = "sha256"
 FILES = ("config.json", "versions.json", "results.json", "trace.nc", "arrays.nc", "report.html")
 ENTRIES = frozenset((*FILES, SUMS, "figures", CHAIN))
