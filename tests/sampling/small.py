@@ -3,7 +3,8 @@
     python small.py DIRECTORY|wide [CALL NUMBER]
 
 goes on with the run in DIRECTORY and prints the checksum of its draws; with a CALL (write, fsync or
-rename) it kills itself at the NUMBER-th of these, as `kill -9` would.
+rename) it kills itself at the NUMBER-th of these, as `kill -9` would. The environment may set the
+number of DRAWS, draws per CHUNK, DEVICES, and a CLOCK that is set back an hour by every look at it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +61,16 @@ def wide() -> tc.Run:
     return tc.sample(target, tc.pcn, step_size=0.13, **record, **settings)
 
 
+def stored(path: Path) -> tc.Run:
+    """The run in `path`, gone on with; a refusal is one line and exit code 2, as in a terminal."""
+    sizes = {"chunk_size": os.environ.get("CHUNK", 40), "num_samples": os.environ.get("DRAWS", 120)}
+    try:
+        return sampled(path, resume=True, **{name: int(size) for name, size in sizes.items()})
+    except tc.UserError as error:
+        sys.stderr.write(f"{error}\n")
+        raise SystemExit(2) from None
+
+
 def die_at(call: str, number: int) -> None:
     """Have the process killed at the `number`-th `os.<call>` on a file of a store."""
     real, calls = getattr(os, call), 0
@@ -73,14 +85,28 @@ def die_at(call: str, number: int) -> None:
     setattr(os, call, counted)
 
 
+def set_clock_back() -> None:
+    """Every look at the time of day finds it an hour earlier than the last, as nanoseconds too."""
+    now = time.time()
+
+    def earlier() -> float:
+        nonlocal now
+        now -= 3600
+        return now
+
+    time.time, time.time_ns = earlier, lambda: int(earlier() * 10**9)
+
+
 def main() -> None:
     tc.use_cpu_devices(int(os.environ.get("DEVICES", "2")))
+    if "CLOCK" in os.environ:
+        set_clock_back()
     if len(sys.argv) > 2:
         die_at(sys.argv[2], int(sys.argv[3]))
     if sys.argv[1] == "wide":
         run = wide()
     else:
-        run = sampled(Path(sys.argv[1]), resume=True, chunk_size=int(os.environ.get("CHUNK", "40")))
+        run = stored(Path(sys.argv[1]))
     sys.stdout.write(run.sha256() + "\n")
 
 

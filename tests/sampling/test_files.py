@@ -248,7 +248,7 @@ def test_asking_for_a_lock_makes_no_file_and_needs_no_right_to_write(tmp_path, m
 def test_a_lock_dies_with_its_process(tmp_path):
     code = (
         "import sys, time; from pathlib import Path; from traceclass.sampling.files import locked\n"
-        "with locked(Path(sys.argv[1])) as held: print(held, flush=True); time.sleep(60)"
+        "with locked(Path(sys.argv[1])) as held: print(bool(held), flush=True); time.sleep(60)"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "lock")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:

@@ -22,6 +22,7 @@ def export(
     with told_apart():
         from traceclass.cli.status import stores_in
         from traceclass.errors import UserValueError
+        from traceclass.sampling.files import write_netcdf
         from traceclass.sampling.new_file import new_file
         from traceclass.sampling.store import open_run
 
@@ -33,5 +34,5 @@ def export(
             raise UserValueError(f"{directory}: {what}; there is {', '.join(cells)}.")
         draws = open_run(cells[cell]).to_arviz()
         with new_file(file, overwrite=overwrite, own=[directory]) as temporary:
-            draws.to_netcdf(temporary, engine="h5netcdf")
+            write_netcdf(temporary, draws)
     typer.echo(f"draws: {file}")

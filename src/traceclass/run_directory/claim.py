@@ -72,7 +72,8 @@ def _undone_if_refused(path: Path) -> Iterator[None]:
         was_refused = isinstance(error, UserError) and not isinstance(error, WriteError)
         if was_refused or not chain_of(path).exists():
             if before is not None:
-                write_file(config, [before])
+                with suppress(WriteError):  # the disk may be what stopped the run
+                    write_file(config, [before])
             elif not (folder / CHAIN).exists():
                 shutil.rmtree(folder, ignore_errors=True)
         raise

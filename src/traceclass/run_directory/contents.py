@@ -37,7 +37,15 @@ from traceclass.run_directory.claim import (
     chain_of,
     summed,
 )
-from traceclass.sampling.files import StoreError, WriteError, read_json, write_json
+from traceclass.sampling.files import (
+    StoreError,
+    WriteError,
+    read_json,
+    reason,
+    remedy,
+    write_json,
+    write_netcdf,
+)
 from traceclass.version import __version__
 
 RESULTS = "results.json"
@@ -100,10 +108,10 @@ def commit(
     """
     try:
         _write(path, numbers, trace, arrays)
-    except OSError as error:
+    except (OSError, WriteError) as error:
         raise WriteError(
-            f"cannot write the results to {path} ({error.strerror or error}). The chain is kept: "
-            "make room, then go on with --resume."
+            f"cannot write the results to {path} ({reason(error)}). The chain is kept: "
+            f"{remedy(error)}, then go on with --resume."
         ) from error
 
 
@@ -118,8 +126,8 @@ def _write(
     _write_json(new / "versions.json", versions())
     _write_json(new / RESULTS, numbers)
     if trace is not None:
-        trace.to_netcdf(new / "trace.nc", engine="h5netcdf")
-    arrays.to_netcdf(new / "arrays.nc", engine="h5netcdf")
+        write_netcdf(new / "trace.nc", trace)
+    write_netcdf(new / "arrays.nc", arrays)
     chain = path / UNFINISHED / CHAIN
     _write_sums(new, chain if chain.exists() else path / CHAIN)
     moves = [
@@ -187,8 +195,8 @@ def read_run(path: Path, *, force: bool = False) -> Stored:
             (path / SUMS).exists(),
         )
     except (StoreError, ValueError, OSError, KeyError, RuntimeError) as error:
-        reason = " ".join(str(error).split())
-        raise DirectoryError(f"{path} cannot be read: {reason}") from error
+        words = " ".join(str(error).split())
+        raise DirectoryError(f"{path} cannot be read: {words}") from error
     require_keys(path / "config.json", stored.config, ("experiment", "preset", "settings"))
     return stored
 

@@ -13,6 +13,7 @@ the size of the file, and nothing in it can be executed.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import math
@@ -73,6 +74,30 @@ class UnknownFormatError(StoreError):
 
 class WriteError(StoreError):
     """The disk refused: it is full, read-only or broken."""
+
+
+# What to do about a refusal of the disk, by its reason.
+_REMEDIES = {
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "make room",
+    errno.EROFS: "make it writable",
+    errno.EACCES: "make it writable",
+    errno.EPERM: "make it writable",
+    errno.ENOENT: "bring the directory back",
+    errno.ENOTDIR: "bring the directory back",
+}
+
+
+def reason(error: OSError | WriteError) -> str:
+    """What the system said, in its own few words."""
+    cause = error.__cause__ if isinstance(error, WriteError) else error
+    return getattr(cause, "strerror", None) or str(error)
+
+
+def remedy(error: OSError | WriteError) -> str:
+    """What to do about it, in a few words."""
+    cause = error.__cause__ if isinstance(error, WriteError) else error
+    return _REMEDIES.get(getattr(cause, "errno", None) or 0, "see to the disk")
 
 
 class Entry(NamedTuple):
@@ -269,6 +294,14 @@ def json_bytes(content: Any) -> bytes:
     return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()
 
 
+def write_netcdf(path: Path, content: Any) -> None:
+    """Write an xarray dataset or tree to a netCDF file, whole or not at all.
+
+    HDF5 makes it in memory: on a disk that fills up it may leave half a file without an error.
+    """
+    write_file(path, [content.to_netcdf(engine="h5netcdf")])
+
+
 def write_file(path: Path, parts: list[Any]) -> None:
     """Write bytes to a new name, flush, rename, flush the directory.
 
@@ -315,9 +348,20 @@ def flush_directory(path: Path) -> None:
         os.close(descriptor)
 
 
+class Held(NamedTuple):
+    """A lock file that this process holds."""
+
+    path: Path
+    descriptor: int
+
+    def is_there(self) -> bool:
+        """Whether the file still has its name: its directory was neither removed nor replaced."""
+        return _is_at(self.path, self.descriptor)
+
+
 @contextlib.contextmanager
-def locked(path: Path) -> Generator[bool, None, None]:
-    """Try to hold the lock file `path`; False if another process does. It is freed on death.
+def locked(path: Path) -> Generator[Held | None, None, None]:
+    """Try to hold the lock file `path`; None if another process does. It is freed on death.
 
     The file is deleted at the end, while it is held. So whoever gets a lock compares the locked
     file with the one that is there now: a lock on a deleted file means nothing. The lock itself is
@@ -327,7 +371,7 @@ def locked(path: Path) -> Generator[bool, None, None]:
     attempts = (_try_lock(path, pause) for pause in _PAUSES)
     descriptor = next((held for held in attempts if held is not None), None)
     try:
-        yield descriptor is not None
+        yield None if descriptor is None else Held(path, descriptor)
     finally:
         if descriptor is not None:
             with contextlib.suppress(OSError):
@@ -352,7 +396,7 @@ def _is_at(path: Path, descriptor: int) -> bool:
     """Whether the open file is the one that has this name now."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.lstat())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
 
 

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
-from traceclass.sampling.files import TEMPORARY, StoreError, WriteError
+from traceclass.sampling.files import TEMPORARY, StoreError, WriteError, reason
 
 # What file systems without hard links answer.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
@@ -37,8 +37,8 @@ def new_file(
                 _put(temporary, path)
     except FileExistsError as error:
         raise StoreError(_there_already(path)) from error
-    except OSError as error:
-        raise WriteError(f"cannot write {path} ({error.strerror or error}).") from error
+    except (OSError, WriteError) as error:
+        raise WriteError(f"cannot write {path} ({reason(error)}).") from error
 
 
 def _put(temporary: Path, path: Path) -> None:

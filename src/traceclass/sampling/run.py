@@ -25,6 +25,7 @@ from traceclass.priors.base import Prior
 from traceclass.representation import as_table
 from traceclass.sampling.chunk import Tally
 from traceclass.sampling.diagnostics import Summary, summarise
+from traceclass.sampling.files import write_netcdf
 from traceclass.sampling.moments import Moments, pooled
 from traceclass.sampling.new_file import new_file
 from traceclass.sampling.stored import StoredDraws
@@ -269,7 +270,7 @@ class Run:
         folder = self.recorded.folder if isinstance(self.recorded, StoredDraws) else None
         own = [] if folder is None else [folder]
         with new_file(require_path(path, "path"), overwrite=overwrite, own=own) as temporary:
-            self.to_arviz().to_netcdf(temporary, engine="h5netcdf")
+            write_netcdf(temporary, self.to_arviz())
 
     def flat_positions(self) -> np.ndarray:
         """All stored positions, chain after chain, as (chains * draws, z)."""

@@ -27,12 +27,14 @@ from traceclass.posterior import Posterior, require_posterior
 from traceclass.sampling.files import (
     TEMPORARY,
     DamagedFileError,
+    Held,
     StoreError,
     WriteError,
     flush_directory,
     is_locked,
     locked,
     read_arrays,
+    remedy,
     write_arrays,
     write_json,
 )
@@ -175,10 +177,11 @@ def _run(contents: Contents, meta: dict[str, Any], arrays: dict[str, Any]) -> Ru
 class Store:
     """A run directory held for writing; made by `opened_for_writing`."""
 
-    def __init__(self, path: Path, manifest: Manifest, contents: Contents):
+    def __init__(self, path: Path, manifest: Manifest, contents: Contents, lock: Held):
         self.path = path
         self.contents = contents
         self._manifest = manifest
+        self._lock = lock
 
     @property
     def draws(self) -> StoredDraws:
@@ -192,6 +195,7 @@ class Store:
     ) -> None:
         """Add a chunk; on return it will survive the machine."""
         number, done = len(self.contents.chunks), self.contents.num_draws
+        self._require_directory(done)
         path = self.path / f"chunk-{number:08d}.tc"
         described = {
             "run": self._manifest.tag,
@@ -204,10 +208,30 @@ class Store:
         try:
             write_arrays(path, dict(meta) | described, named | dict(state))
         except WriteError as error:
+            self._require_directory(done)  # it may have gone since
             raise WriteError(
-                f"{error} All before draw {done} is kept: make room, then go on with resume."
+                f"{error} All before draw {done} is kept: {remedy(error)}, then go on with resume."
             ) from error
         self.contents.chunks.append(Chunk(path, done, described["num_draws"]))
+
+    def _require_directory(self, done: int) -> None:
+        """Refuse to write where the run is no longer, or where another has taken its place.
+
+        Who deletes the lock alone does no harm, as long as nobody else takes it.
+        """
+        if self._lock.is_there():
+            return
+        if os.path.lexists(self._lock.path) or not self._is_ours():
+            raise WriteError(
+                f"{self.path} is gone: it was removed or replaced under the run, or its disk was "
+                f"taken away, with the {done} draws in it. If it comes back, go on with resume."
+            )
+
+    def _is_ours(self) -> bool:
+        try:
+            return read_manifest(self.path).tag == self._manifest.tag
+        except StoreError:
+            return False
 
 
 def num_stored(path: Path) -> int:
@@ -254,7 +278,7 @@ def opened_for_writing(
             manifest = _claimed(path, identity, words, resume=resume, force=force)
             contents = _verified(contents_of(path, manifest))
             _set_aside(path, len(contents.chunks))
-            yield Store(path, manifest, contents)
+            yield Store(path, manifest, contents, held)
     except OSError as error:
         raise WriteError(f"cannot write to {path} ({error.strerror or error}).") from error
 
@@ -310,6 +334,14 @@ def _verified(contents: Contents) -> Contents:
     return contents
 
 
+def _name_aside(file: Path) -> Path:
+    """A name that nothing has; a clock may have been set back to a moment that was there before."""
+    stamp = time.time_ns()
+    while os.path.lexists(file.parent / f"damaged-{stamp}-{file.name}"):
+        stamp += 1
+    return file.parent / f"damaged-{stamp}-{file.name}"
+
+
 def _set_aside(path: Path, number: int) -> None:
     """Take what a crash left, and chunks from `number` on, out of the way."""
     moved = False
@@ -318,7 +350,7 @@ def _set_aside(path: Path, number: int) -> None:
         if entry.name.startswith(TEMPORARY):
             entry.unlink()
         elif match is not None and int(match[1]) >= number:
-            entry.rename(path / f"damaged-{time.time_ns()}-{entry.name}")
+            entry.rename(_name_aside(entry))
             moved = True
     if moved:
         flush_directory(path)
