@@ -8,13 +8,16 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 
 import pytest
+import xarray as xr
 from linear import linear_gaussian
 from tiny_run import in_this_process
 
 import traceclass as tc
+from traceclass.run_directory import netcdf
 
 pytestmark = pytest.mark.xdist_group("cli")
 
@@ -102,6 +105,55 @@ def test_a_report_drawn_again_keeps_the_sums(copy, drawn):
     assert in_this_process("verify", copy, cwd=copy).exit_code == 0
     data = [line for line in before.splitlines()[1:] if "report.html" not in line]
     assert set(data) <= set((copy / "SHA256SUMS").read_text().splitlines())
+
+
+@pytest.mark.parametrize("kind", ["no sums", "by force"])
+def test_a_damaged_netcdf_file_ends_in_one_line(kind, copy):
+    """HDF5 might run in circles or crash: it reads such a file in a process of its own."""
+    whole = (copy / "arrays.nc").read_bytes()
+    (copy / "arrays.nc").write_bytes(whole[: len(whole) // 3])
+    if kind == "no sums":
+        (copy / "SHA256SUMS").unlink()
+    answer = in_this_process("report", copy, *(["--force"] * (kind == "by force")), cwd=copy)
+    assert answer.exit_code == 2
+    assert answer.stderr.count("\n") == 1
+    assert "arrays.nc is damaged" in answer.stderr
+
+
+def crashed(*_):
+    return subprocess.CompletedProcess([], -signal.SIGSEGV, "", "")
+
+
+def endless(_, seconds):
+    raise subprocess.TimeoutExpired([], seconds)
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [(crashed, "reading it crashed (SIGSEGV)"), (endless, "reading it did not end within")],
+)
+def test_a_reader_that_does_not_answer_ends_in_one_line(end, words, copy, monkeypatch):
+    monkeypatch.setattr(netcdf, "in_a_process", end)
+    # Files that are as they were written are read as before, without another process.
+    assert in_this_process("report", copy, cwd=copy).exit_code == 0
+    (copy / "SHA256SUMS").unlink()
+    answer = in_this_process("report", copy, cwd=copy)
+    assert answer.exit_code == 2
+    assert answer.stderr.count("\n") == 1
+    assert f"trace.nc is damaged: {words}" in answer.stderr
+
+
+def test_a_reader_is_killed_in_time():
+    with pytest.raises(subprocess.TimeoutExpired):
+        netcdf.in_a_process(["60"], 0.01)
+
+
+def test_numbers_that_are_not_there_are_no_bug_where_files_may_be_damaged(copy):
+    (copy / "arrays.nc").write_bytes(xr.Dataset().to_netcdf(engine="h5netcdf"))
+    answer = in_this_process("report", copy, "--force", cwd=copy)
+    assert answer.exit_code == 2
+    assert answer.stderr.count("\n") == 1
+    assert "arrays.nc may be damaged" in answer.stderr
 
 
 def test_an_edited_setting_is_not_resumed(copy):

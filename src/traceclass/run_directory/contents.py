@@ -37,6 +37,7 @@ from traceclass.run_directory.claim import (
     chain_of,
     summed,
 )
+from traceclass.run_directory.netcdf import copies_of, read_dataset, read_tree
 from traceclass.sampling.files import (
     StoreError,
     WriteError,
@@ -49,6 +50,7 @@ from traceclass.sampling.files import (
 from traceclass.version import __version__
 
 RESULTS = "results.json"
+_NETCDF = ("trace.nc", "arrays.nc")
 # What version 0.1 called some numbers of its results.
 _RENAMED = {
     "steps_a_second": "steps_per_second",
@@ -163,10 +165,11 @@ def _move(moves: Sequence[tuple[Path, Path]]) -> None:
         raise
 
 
-def read_run(path: Path, *, force: bool = False) -> Stored:
+def read_run(path: Path, *, force: bool = False, with_arrays: bool = True) -> Stored:
     """The files of a run directory, or an error that says which one is missing or unreadable.
 
-    A file that is not as it was written is refused, or by force named in `altered`.
+    A file that is not as it was written is refused, or by force named in `altered`. Without arrays,
+    the trace and the arrays are left out: they are not needed for the numbers.
     """
     if not path.is_dir():
         raise DirectoryError(f"{path} is not a directory; give the --out of an earlier run.")
@@ -177,22 +180,24 @@ def read_run(path: Path, *, force: bool = False) -> Stored:
     ]
     if missing:
         raise DirectoryError(f"{path} is not a finished run: it lacks {', '.join(missing)}.")
-    unlike = altered(path, ("config.json", "versions.json", RESULTS, "trace.nc", "arrays.nc"))
+    is_summed = (path / SUMS).exists()
+    unlike = altered(path, ("config.json", "versions.json", RESULTS, *_NETCDF))
     if unlike and not force:
         raise DirectoryError(
             f"{path / unlike[0]} is not as it was written: it was edited or damaged. Make the run "
             "again, or use --force, which says so on the page."
         )
+    present = [name for name in _NETCDF if (path / name).is_file()]
+    doubtful = [name for name in present if not is_summed or name in unlike]
     try:
         stored = Stored(
             path,
             read_json(path / "config.json"),
             read_json(path / "versions.json"),
             _renamed(read_json(path / RESULTS)),
-            _read_trace(path / "trace.nc"),
-            _read_arrays(path / "arrays.nc"),
+            *(_read_arrays(path, doubtful) if with_arrays else (None, xr.Dataset())),
             tuple(unlike),
-            (path / SUMS).exists(),
+            is_summed,
         )
     except (StoreError, ValueError, OSError, KeyError, RuntimeError) as error:
         words = " ".join(str(error).split())
@@ -218,37 +223,12 @@ def _renamed(content: Any) -> Any:
     return [_renamed(value) for value in content] if isinstance(content, list) else content
 
 
-def _read_trace(path: Path) -> xr.DataTree | None:
-    if not path.is_file():
-        return None
-    _check_claims(path)
-    return xr.load_datatree(path, engine="h5netcdf")
-
-
-def _read_arrays(path: Path) -> xr.Dataset:
-    _check_claims(path)
-    return xr.load_dataset(path, engine="h5netcdf")
-
-
-def _check_claims(path: Path) -> None:
-    """Refuse a netCDF file that unfolds to much more than its size; ours are not compressed."""
-    import h5py
-
-    claimed = 0
-
-    def add(_: str, item: Any) -> None:
-        nonlocal claimed
-        claimed += item.nbytes if isinstance(item, h5py.Dataset) else 0
-
-    with h5py.File(path, "r") as file:
-        if any(
-            isinstance(file.get(name, getlink=True), (h5py.ExternalLink, h5py.SoftLink))
-            for name in file
-        ):
-            raise ValueError(f"{path.name} links to other files.")
-        file.visititems(add)
-    if claimed > 4 * path.stat().st_size + 2**20:
-        raise ValueError(f"{path.name} claims {claimed} bytes, far more than the file has.")
+def _read_arrays(path: Path, doubtful: Sequence[str]) -> tuple[xr.DataTree | None, xr.Dataset]:
+    """Trace, if there is one, and arrays; what may be damaged is not opened in this process."""
+    trace, arrays = path / "trace.nc", path / "arrays.nc"
+    with copies_of([path / name for name in doubtful]) as copies:
+        tree = read_tree(copies.get(trace, trace)) if trace.is_file() else None
+        return tree, read_dataset(copies.get(arrays, arrays))
 
 
 def versions() -> dict[str, Any]:
