@@ -11,7 +11,7 @@ INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint cons
 	--editable $(1) || $(PIP) --constraint constraints.txt --editable $(1)
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install demo test quick-tests test-long mutants bench docs dist lint style types clean
+.PHONY: install demo test quick-tests test-long mutants faults fuzz soak bench docs dist lint style types clean
 
 install: $(VENV)/.installed
 
@@ -64,6 +64,17 @@ test-long: $(VENV)/.installed-dev
 
 mutants: $(VENV)/.installed-dev
 	$(QUICKLY) $(BIN)/pytest -n 2 -m long tests/mutation
+
+faults: $(VENV)/.installed-dev
+	$(QUICKLY) $(BIN)/pytest -m long tests/sampling/test_real_faults.py
+
+fuzz: $(VENV)/.installed-dev
+	$(BIN)/pytest -m long tests/experiments/test_fuzz.py
+
+# make soak MINUTES=3 for a trial
+MINUTES ?= 60
+soak: install
+	$(BIN)/python -m benchmarks.soak $(MINUTES)
 
 bench: install
 	$(BIN)/python -m benchmarks.mountain_car
