@@ -138,6 +138,7 @@ TABLE: list[tuple[Callable[..., Any], str, tuple[Any, ...] | list[Any]]] = [
     (functools.partial(tc.Posterior, likelihood=LIKELIHOOD), "prior", (None, 3, "p", LIKELIHOOD)),
     (functools.partial(tc.Posterior, cosine_prior()), "likelihood", (None, 3, "l", cosine_prior())),
     (sampled, "posterior", NOT_A_POSTERIOR),
+    (lambda posterior: tc.sample(posterior), "posterior", NOT_A_POSTERIOR),
     (sampled, "kernel", (None, 3, "pcn", [], object(), tc.cycle)),
     (sampled, "step_size", (None, "0.1", NAN, INF, 0.0, -1.0, 1.5, [], [0.1, 0.2], 1j, object())),
     (sampled, "num_chains", (*NO_COUNT, 0)),

@@ -8,7 +8,7 @@ from typing import Any
 
 from traceclass.errors import UserValueError
 from traceclass.kernels.base import KernelFactory, as_kernel
-from traceclass.posterior import Posterior
+from traceclass.posterior import Posterior, require_posterior
 from traceclass.sampling.chunk import Program
 from traceclass.sampling.devices import chain_mesh
 from traceclass.sampling.functionals import ChainBytes, Functional, chain_bytes, check_memory
@@ -33,7 +33,7 @@ _SHORT = 128
 
 def sample(
     posterior: Posterior,
-    kernel: KernelFactory,
+    kernel: KernelFactory | None = None,
     *,
     step_size: float | Sequence[float] | str = "adapt",
     num_chains: int = 4,
@@ -69,7 +69,7 @@ def sample(
         What to sample from.
     kernel : Kernel or callable
         `tc.hmc`, `tc.pcn`, ..., a composition of them, or a function (posterior, step_size) that
-        returns a BlackJAX algorithm.
+        returns a BlackJAX algorithm. There is no default: without one, the error says so.
     step_size : float, sequence of floats or "adapt"
         The step size, one per part of a composition that has one, or "adapt": it is then tuned to
         the kernel's target acceptance rate.
@@ -118,6 +118,7 @@ def sample(
     Run
         Draws, moments and diagnostics.
     """
+    require_posterior(posterior)
     settings = checked_settings(
         posterior,
         as_kernel(kernel),
