@@ -17,6 +17,10 @@ from traceclass.cli.report import as_list
 pytestmark = pytest.mark.xdist_group("cli")
 
 COMMAND = [sys.executable, "-m", "traceclass.cli"]
+HEEDING = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from traceclass.cli import main; main()"
+)
 
 
 @pytest.mark.long
@@ -53,12 +57,8 @@ def test_a_list_has_every_cell_that_says_something():
 @pytest.mark.parametrize("number", by_night([signal.SIGTERM, signal.SIGINT], long=[signal.SIGINT]))
 def test_a_signal_before_the_first_commit_is_heeded(number, tmp_path):
     """The directory is claimed and nothing is sampled yet: it ends in words, and leaves nothing."""
-    heeding = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "from traceclass.cli import main; main()"
-    )
     program = subprocess.Popen(
-        [sys.executable, "-c", heeding, "run", "mountain-car", "--out", "run", *TINY],
+        [sys.executable, "-c", HEEDING, "run", "mountain-car", "--out", "run", *TINY],
         cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     with program:
@@ -71,3 +71,51 @@ def test_a_signal_before_the_first_commit_is_heeded(number, tmp_path):
     assert said.startswith("traceclass: interrupted")
     assert said.count("\n") == 1
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("tenths", range(3, 40, 3))
+def test_a_signal_at_any_moment_is_heeded(tenths, number, tmp_path):
+    """Libraries are imported and collected, data made, directories claimed, chains begun."""
+    program = subprocess.Popen(
+        [sys.executable, "-c", HEEDING, "run", "mountain-car", "--out", "run", "--quiet"],
+        cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    with program:
+        time.sleep(tenths / 10)
+        program.send_signal(number)
+        output, said = program.communicate(timeout=120)
+    assert program.returncode == 128 + number, said
+    assert output == ""
+    assert said.splitlines()[-1].startswith("traceclass: ")
+    if "nothing was written" in said:
+        assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("where", ["an import", "the collector", "a library that drops errors"])
+def test_a_signal_waits_where_an_error_would_crash_or_be_lost(where, tmp_path):
+    """Where a compiled module is half imported, or garbage is being collected."""
+    wait = "import os, signal, time; os.kill(os.getpid(), signal.SIGTERM); time.sleep(0.2)\n"
+    (tmp_path / "half.py").write_text(wait + "print('all of it', flush=True)\n")
+    begin = {
+        "an import": "import half",
+        "the collector": "import gc\n"
+        "def _xla_gc_callback(*_):\n"
+        "    gc.callbacks.clear()\n"
+        "    import half\n"
+        "gc.callbacks.append(_xla_gc_callback)\n"
+        "gc.collect()",
+        "a library that drops errors": "try: import half; time.sleep(1)\nexcept: pass",
+    }[where]
+    code = (
+        "import time; from traceclass.cli.outcomes import heed_signals, told_apart\n"
+        f"heed_signals()\n{begin}\ntime.sleep(30)"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False,
+        timeout=25,
+    )  # fmt: skip
+    assert answer.stdout == "all of it\n"
+    assert answer.returncode != 0
+    assert "Terminated" in answer.stderr.splitlines()[-1]

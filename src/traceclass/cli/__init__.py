@@ -14,7 +14,7 @@ import typer
 
 from traceclass.cli.export import export
 from traceclass.cli.listing import listing
-from traceclass.cli.outcomes import heed_signals
+from traceclass.cli.outcomes import ended_in_words, heed_signals
 from traceclass.cli.report import report
 from traceclass.cli.run import run
 from traceclass.cli.status import status
@@ -61,4 +61,5 @@ def main() -> None:
             # Where a terminal cannot show a sign, another stands for it.
             stream.reconfigure(errors="replace")
     heed_signals()
-    app()
+    with ended_in_words():
+        app()

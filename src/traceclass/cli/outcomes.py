@@ -10,13 +10,19 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import NoReturn
 
 import typer
 
 BUG, BAD_INPUT, NOT_WRITTEN = 1, 2, 3
+# Exit codes above this are those of a signal.
+_SIGNALLED = 128
+_SECONDS_TO_NEXT_LOOK = 0.1
+# Functions that Python, and JAX, have called while garbage is collected.
+_COLLECTING = ("__del__", "_xla_gc_callback")
 
 
 class Terminated(KeyboardInterrupt):
@@ -26,17 +32,86 @@ class Terminated(KeyboardInterrupt):
 
 
 def heed_signals() -> None:
-    """Have SIGTERM raise `Terminated`; a run that has begun its chains heeds signals itself."""
+    """Have Ctrl-C and SIGTERM end a command in words; a run with chains heeds signals itself.
 
-    def terminate(*_: object) -> NoReturn:
-        raise Terminated
+    A signal that whoever started the process wants ignored stays so, as Ctrl-C of background jobs.
+    """
+    for number, error in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _raising(error))
 
-    signal.signal(signal.SIGTERM, terminate)
+
+def _raising(error: type[KeyboardInterrupt]) -> Callable[[int, FrameType | None], None]:
+    """A handler that raises, later where that would do no good, and again if it got lost.
+
+    Libraries drop errors here and there, for instance where Python collects garbage. An error that
+    is on its way, or whose way is being cleaned, is not lost.
+    """
+
+    def heed(_: int, frame: FrameType | None) -> None:
+        can_wait = hasattr(signal, "setitimer")
+        if can_wait:
+            signal.signal(signal.SIGALRM, heed)
+            signal.setitimer(signal.ITIMER_REAL, _SECONDS_TO_NEXT_LOOK)
+        if not can_wait or not (
+            isinstance(sys.exception(), KeyboardInterrupt) or _cannot_be_left(frame)
+        ):
+            raise error
+
+    return heed
+
+
+def _cannot_be_left(frame: FrameType | None) -> bool:
+    """Whether an error would crash the process, as compiled modules do if an import fails halfway.
+
+    What is raised while Python collects garbage would be printed, and dropped.
+    """
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.startswith("<frozen importlib") or code.co_name in _COLLECTING:
+            return True
+        frame = frame.f_back
+    return False
+
+
+@contextmanager
+def ended_in_words() -> Iterator[None]:
+    """The process as a whole: an interruption that no command has seen, and a safe end after one.
+
+    Threads that compile may still be at work then, and Python's way of ending would pull the ground
+    from under them.
+    """
+    try:
+        yield
+    except SystemExit as end:
+        # Typer's own answer to Ctrl-C, which says nothing.
+        cause = getattr(end.__context__, "__cause__", None)
+        code = end.code
+        if isinstance(cause, KeyboardInterrupt):
+            typer.echo("traceclass: interrupted; nothing was written.", err=True)
+            code = _code_of(cause)
+        if isinstance(code, int) and code > _SIGNALLED:
+            with suppress(OSError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(code)
+        raise
 
 
 @contextmanager
 def told_apart() -> Iterator[None]:
     """One line for what the user can mend; the traceback, and what to send, for everything else."""
+    try:
+        with _errors_told_apart():
+            yield
+    except KeyboardInterrupt as error:
+        typer.echo("traceclass: interrupted.", err=True)
+        raise typer.Exit(_code_of(error)) from None
+
+
+@contextmanager
+def _errors_told_apart() -> Iterator[None]:
+    # These take a second to import, in which a signal may come.
     from traceclass.errors import UserError
     from traceclass.sampling.files import WriteError
 
@@ -44,13 +119,10 @@ def told_apart() -> Iterator[None]:
         yield
     except typer.Exit:
         raise
-    except KeyboardInterrupt as error:
-        typer.echo("traceclass: interrupted.", err=True)
-        raise typer.Exit(_code_of(error)) from None
     except BrokenPipeError:
         # Whoever read our output has seen enough, as `head` does; Python would complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(128 + signal.SIGPIPE) from None
+        raise typer.Exit(_SIGNALLED + signal.SIGPIPE) from None
     except WriteError as error:
         refuse(error, NOT_WRITTEN)
     except UserError as error:
@@ -94,4 +166,6 @@ def stop(error: KeyboardInterrupt, command: str, is_kept: bool) -> NoReturn:
 
 
 def _code_of(error: KeyboardInterrupt) -> int:
-    return 128 + getattr(error, "signal_number", signal.SIGINT)
+    if hasattr(signal, "setitimer"):  # it has arrived: no need to look again
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return _SIGNALLED + getattr(error, "signal_number", signal.SIGINT)
