@@ -131,7 +131,7 @@ def test_more_observations_bring_the_mean_nearer(finished):
 
 
 @pytest.mark.long
-def test_refinement_keeps_the_step_of_the_first_mesh(finished):
+def test_refinement_keeps_the_step_of_the_first_mesh(finished, drawn):
     path, _ = finished("mesh-refinement")
     results = numbers_in(path)
     for kernel in ("pcn", "random_walk"):
