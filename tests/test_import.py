@@ -41,6 +41,7 @@ def test_import_changes_no_jax_setting():
     assert {name: after[name] for name in before} == before
 
 
+@pytest.mark.long
 def test_public_names_are_there_and_none_is_a_module_by_accident():
     """A module of the same name would take a function's place once it is imported."""
     code = (

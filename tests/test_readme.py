@@ -27,6 +27,7 @@ def programs_in(text):
     return re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
 
 
+@pytest.mark.long
 def test_the_first_program_runs(capsys):
     """Every line of it, with a shorter run; `make test-long` runs it as it stands."""
     program = programs_in(README)[0]

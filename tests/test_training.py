@@ -17,6 +17,7 @@ from pathlib import Path
 import matplotlib.image
 import numpy as np
 import pytest
+from by_night import by_night
 from typer.testing import CliRunner
 
 from traceclass import training
@@ -158,7 +159,7 @@ def test_a_bar_shows_iteration_and_best_score():
 # --- going on
 
 
-@pytest.mark.parametrize("stop", [1, 3, 4])
+@pytest.mark.parametrize("stop", by_night([1, 3, 4], long=[1, 4]))
 def test_stopped_and_resumed_is_as_if_never_stopped(stop, whole, traceclass, monkeypatch, tmp_path):
     """Every file to the last byte, wherever Ctrl-C came."""
     with monkeypatch.context() as patch:

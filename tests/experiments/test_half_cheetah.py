@@ -80,6 +80,7 @@ def narrow(config, few):
     return learned("tcnn-4", few, config)
 
 
+@pytest.mark.long
 def test_tests_come_from_other_episodes_and_the_seed_decides(config, data):
     again, other = shared.data_set(3, config), shared.data_set(4, config)
     np.testing.assert_array_equal(again.successors, data.successors)
@@ -106,6 +107,7 @@ def test_irrelevant_inputs_are_the_same_for_every_action(data):
     assert np.std(wide.test_successors[:, 0, 17:]) == pytest.approx(1, abs=0.3)
 
 
+@pytest.mark.long
 def test_starts_are_no_worse_than_chance(data):
     """Prior draws are; c = 0 would be chance itself, and the smallest c is near it."""
     posterior = shared.posterior_of(shared.prior_of("tcnn-10"), data, noise=0.1)

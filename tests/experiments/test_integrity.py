@@ -166,6 +166,7 @@ def test_an_edited_setting_is_not_resumed(copy):
     assert "edited or damaged" in answer.stderr
 
 
+@pytest.mark.long
 def test_a_directory_without_sums_is_read_with_a_warning(copy):
     """As earlier versions wrote it."""
     (copy / "SHA256SUMS").unlink()

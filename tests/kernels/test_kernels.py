@@ -88,7 +88,7 @@ def test_what_is_cached_is_that_of_the_position(name):
     np.testing.assert_allclose(cached[1], exact[1], rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("name", ["pcn", "pcnl", "hmc"])
+@pytest.mark.parametrize("name", by_night(["pcn", "pcnl", "hmc"], long=["pcn"]))
 def test_without_data_everything_is_accepted(name):
     """The prior is kept exactly: only rounding may reject, at any width."""
     posterior = flat(tc.TraceClassNetwork(num_inputs=1, widths=(200, 200)))
@@ -359,6 +359,7 @@ def test_what_is_no_kernel_is_explained():
         as_kernel(functools.partial(tc.hmc, network_posterior()))
 
 
+@pytest.mark.long
 def test_elliptical_slices_end_where_single_precision_is_coarse():
     """With 1e6 added to l, l + log u is l for most u."""
     x = np.linspace(-1, 1, 8)[:, None]

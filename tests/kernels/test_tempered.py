@@ -196,6 +196,7 @@ def test_a_reference_follows_the_power():
     )
 
 
+@pytest.mark.long
 def test_a_traced_step_size_gives_its_kicks():
     posterior, _, _ = linear_gaussian()
     kernel = tc.tempered(tc.hmc, num_temperatures=3)

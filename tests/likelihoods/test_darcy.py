@@ -309,6 +309,7 @@ def finite_elements(n):
     return heads[order].reshape(n + 1, n + 1)
 
 
+@pytest.mark.long
 def test_heads_of_the_truth_agree_with_scikit_fem(x64):
     """Two codes of second order converge to each other at second order."""
     differences = []
@@ -391,6 +392,7 @@ def test_flow_through_a_held_box_is_darcys_law_at_every_side(x64):
     assert float(sum(outflow_of(sourced, u).values())) == pytest.approx(3.0, rel=1e-10)
 
 
+@pytest.mark.long
 def test_chains_are_solved_as_one_by_one():
     flow = tc.DarcyFlow(cells=6)
     u = jax.random.normal(jax.random.key(0), (5, 49))

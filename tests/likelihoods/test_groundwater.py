@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
+from by_night import by_night
 from scipy.stats import norm
 
 import traceclass as tc
@@ -80,7 +81,7 @@ def test_points_between_nodes_are_interpolated():
     np.testing.assert_allclose(values, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("prior", ["cosines", "network"])
+@pytest.mark.parametrize("prior", by_night(["cosines", "network"], long=["cosines"]))
 def test_gradient_matches_differences(prior, x64):
     nodes = np.array([(i, j) for i in range(0, 8, 2) for j in range(0, 8, 3)])
     flow = tc.GroundwaterFlow(np.linspace(0, 1, len(nodes)), nodes, noise=0.1, cells=7)
@@ -100,6 +101,7 @@ def test_gradient_matches_differences(prior, x64):
     assert gradient @ direction == pytest.approx((ahead - behind) / (2 * step), rel=1e-6)
 
 
+@pytest.mark.long
 def test_single_precision_is_as_good_as_the_data_need():
     """Of the log-likelihood, against double precision, on prior draws of contrast 1000 and more."""
     nodes = np.array([(i, j) for i in range(1, 10, 3) for j in range(1, 10, 4)])

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from as_shipped import OPTIONS
+from by_night import by_night
 from scipy.stats import kstest, lognorm, norm, uniform
 
 import traceclass as tc
@@ -105,8 +106,11 @@ TIMES_VARIANCE = {
 }
 
 
+RARER = ["tcNN, alpha alone", "iid", "Fourier, no pairs", "Fourier, full"]
+
+
 @pytest.mark.parametrize("points", [POINTS, GRID], ids=["scattered", "grid"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", by_night(CASES, long=RARER))
 def test_scales_are_those_of_the_prior_with_these_numbers(name, points):
     prior, laws, numbers, expected = CASES[name]
     hyper = tc.Hyper(prior, **laws)
@@ -427,6 +431,7 @@ def test_positions_need_every_hyperparameter():
         hyper.hyperparameters(z)
 
 
+@pytest.mark.long
 def test_kernels_run_and_hyperparameters_are_recorded():
     hyper = tc.Hyper(network(), alpha=ALPHA, weight_variance=POSITIVE, noise=POSITIVE)
     likelihood = tc.GaussianRegression(POINTS, np.sin(3 * POINTS[:, 0]), noise=1.0)

@@ -179,6 +179,7 @@ def test_the_iid_network_does_not_converge():
     assert min(errors) > 0.5 * max(errors)
 
 
+@pytest.mark.long
 def test_log_likelihoods_converge_too_but_not_for_the_iid_network():
     """|l(z_N) - l(z_fine)| at N = 64 against N = 8, data from a smooth function."""
     x = np.linspace(-1, 1, 12)[:, None]

@@ -381,6 +381,7 @@ def test_films_shown_are_few_and_the_largest_of_their_kind():
     ]
 
 
+@pytest.mark.long
 def test_a_stored_run_has_its_figures_and_page_without_mujoco(
     tmp_path, no_pictures, monkeypatch, capfd
 ):

@@ -132,6 +132,7 @@ def test_recorded_functionals_and_moments_are_those_of_the_positions():
         run.moments("cube")
 
 
+@pytest.mark.long
 def test_modules_and_their_methods_are_functionals():
     posterior, _, _ = linear_gaussian()
     x = jnp.array([[0.5], [1.0]])
@@ -174,6 +175,7 @@ def test_compilation_is_not_counted_as_sampling():
     assert run.compile_seconds > 3 * run.sampling_seconds
 
 
+@pytest.mark.long
 def test_a_short_adaptation_is_warned_of():
     """Frozen before the chains arrive, the step size misses its target, and the run says so."""
     x = np.linspace(-1, 1, 20)[:, None]

@@ -10,25 +10,22 @@ from faults import FAULTS
 from invariance import NUM_CELLS, Verdict, judge
 
 NUM_PAIRS = 16_384
-# In every `make test`: each kernel once, over most priors and likelihoods, with fewer pairs.
+# In every `make test`: the kernels that users want, over most priors and likelihoods, with fewer
+# pairs. All others, and all combinations, are in CELLS.
 QUICK = [
     Cell("pcn", "tcNN", "action choice"),
     Cell("pcnl", "Fourier", "regression"),
     Cell("hmc", "iid", "linear map"),
-    Cell("random_walk", "tcNN", "linear map"),
-    Cell("mala", "iid", "regression"),
     Cell("elliptical_slice", "Fourier", "linear map"),
     Cell("block_node_swap", "iid", "regression"),
     Cell("cycle(pcnl, node_swap)", "tcNN", "regression"),
-    Cell("pcn, reference", "Fourier", "groundwater"),
-    Cell("hmc, reference", "Fourier", "regression"),
+    Cell("hmc, reference", "Fourier", "groundwater"),
     Cell("hmc", "noise", "regression"),
 ]
 QUICK_FAULTS = [
     "HMC: likelihood tempered by 5 % everywhere",
     "pCNL: rho's arguments swapped",
     "NodeSwap: ratio of the next pair (off by one)",
-    "NaN accepted",
     "reference: its mean left out of the ratio",
 ]
 
