@@ -64,6 +64,12 @@ def test_chains_are_spread_over_devices_and_differ():
     assert len({chain.tobytes() for chain in run.positions}) == 4
 
 
+def test_chains_that_begin_together_go_apart():
+    """Each has keys of its own, not only a start of its own."""
+    run = quick(initial_positions=np.zeros((4, 6)))
+    assert len({chain.tobytes() for chain in run.positions}) == 4
+
+
 def test_thinning_keeps_every_third_state():
     """Keys follow the global step, so the thinned run is a subset of the full one."""
     every = quick(thin=1, num_samples=72)
