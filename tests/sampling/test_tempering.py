@@ -13,8 +13,14 @@ import traceclass as tc
 from traceclass.model_choice.evidence import stepping_stones, thermodynamic_integral
 from traceclass.model_choice.tempering import Tempering
 from traceclass.sampling.adaptation.temperatures import TemperedAdaptation, _round_ends, equalised
+from traceclass.sampling.adaptation.windows import Seen
 
 pytestmark = pytest.mark.xdist_group("tempering")
+
+
+def seen(rates: np.ndarray, tried: np.ndarray) -> Seen:
+    """What a window has shown, pooled over chains: all that temperatures are found by."""
+    return Seen(rates, tried, rates[None], None, None)
 
 
 def test_equal_refusals_from_a_known_barrier():
@@ -52,7 +58,7 @@ def adapted(kernel: tc.Kernel, acceptance, num_warmup: int, tries=None) -> list[
         rates = [
             acceptance(move["step_size"], window) if "step_size" in move else 0.5 for move in tuning
         ]
-        adaptation.update(20 * (window + 1), np.where(tried > 0, rates, 0.0), tried, None)
+        adaptation.update(20 * (window + 1), seen(np.where(tried > 0, rates, 0.0), tried))
     return adaptation.settled(tuning)
 
 
@@ -243,7 +249,7 @@ def test_the_schedule_rests_before_warm_up_ends():
         tuning, _ = adaptation.window(20 * window, tuning)
         # Refusals that differ from round to round: a schedule that may move does.
         rates = np.array([0.3] * 3 + [0.9, 0.5, 0.1 + 0.2 * (window % 3)])
-        adaptation.update(20 * (window + 1), rates, np.full(6, 20.0), None)
+        adaptation.update(20 * (window + 1), seen(rates, np.full(6, 20.0)))
         schedules.append(adaptation.memory()["schedule"].tolist())
     moved_at = [k for k in range(1, len(schedules)) if schedules[k] != schedules[k - 1]]
     assert len(moved_at) >= 3

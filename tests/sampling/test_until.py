@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from small import sampled
 
 import traceclass as tc
 
@@ -52,3 +53,19 @@ def test_every_component_counts_and_constants_do_not(until):
 def test_goals_grow_by_a_tenth_up_to_the_most():
     until = tc.Until(ess=10, max_samples=115)
     assert [until.next_goal(goal) for goal in (100, 110, 115)] == [111, 115, 115]
+
+
+def test_a_run_that_time_ends_in_warm_up_has_no_draws_and_says_so(tmp_path):
+    """In words, whatever is asked of it; and it can be resumed."""
+    run = sampled(
+        tmp_path / "run", num_warmup=100_000, until=tc.Until(ess=10, max_time=1e-3), num_samples=10
+    )
+    assert run.stopped_by == "max_time"
+    assert run.num_samples == 0
+    assert run.draws["ends"].shape == (2, 0, 2)
+    assert "has no draws" in str(run.summary())
+    assert run.to_arviz()["posterior"].sizes["draw"] == 0
+    with pytest.raises(tc.UserError, match="ended in warm-up"):
+        run.predict(np.zeros((1, 1)))
+    with pytest.raises(tc.UserError, match="no draws yet"):
+        tc.open_run(tmp_path / "run")

@@ -17,7 +17,8 @@ class Setting(NamedTuple):
 
     `for_series` is the step size on the series prior, whose posteriors are close to Gaussian and
     take longer steps; None where the kernel needs a network. `has_reference` gives it a Gaussian
-    to move by that is near no posterior: kernels are exact with any.
+    to move by that is near no posterior, `is_scaled` one with a scale for each coordinate: kernels
+    are exact with any.
     """
 
     kernel: Kernel
@@ -25,6 +26,7 @@ class Setting(NamedTuple):
     for_series: Any
     num_steps: int
     has_reference: bool = False
+    is_scaled: bool = False
 
 
 NO_STEP = ()
@@ -51,17 +53,25 @@ SETTINGS = {
     "elliptical_slice, reference": Setting(
         tc.elliptical_slice, NO_STEP, NO_STEP, 6, has_reference=True
     ),
+    "pcn, scaled reference": Setting(tc.pcn, 0.1, 0.15, 40, has_reference=True, is_scaled=True),
+    "hmc, scaled reference": Setting(
+        tc.hmc.using(num_kicks=8), 0.05, 0.2, 4, has_reference=True, is_scaled=True
+    ),
 }
 
 
-def any_reference(num_coordinates: int, rank: int = 5) -> tc.Reference:
-    """A Gaussian off the prior in its mean and in five directions, two of them wider."""
+def any_reference(num_coordinates: int, rank: int = 5, *, is_scaled: bool = False) -> tc.Reference:
+    """A Gaussian off the prior in its mean and in five directions, two of them wider.
+
+    With a scale, every coordinate has a factor of its own besides, between a half and two.
+    """
     rng = np.random.default_rng(7)
     vectors, _ = np.linalg.qr(rng.normal(size=(num_coordinates, rank)))
     return tc.Reference(
         jnp.asarray(0.3 * rng.normal(size=num_coordinates), dtype=float),
         jnp.asarray(vectors, dtype=float),
         jnp.array([4.0, 1.0, 0.3, -0.3, -0.5]),
+        jnp.asarray(2 ** rng.uniform(-1, 1, num_coordinates)) if is_scaled else None,
     )
 
 
@@ -81,7 +91,9 @@ class Cell(NamedTuple):
         """The kernel, with its reference if it has one."""
         if not self.setting.has_reference:
             return self.setting.kernel
-        reference = any_reference(priors()[self.prior].num_coordinates)
+        reference = any_reference(
+            priors()[self.prior].num_coordinates, is_scaled=self.setting.is_scaled
+        )
         return self.setting.kernel.using(reference=reference)
 
     @property

@@ -301,6 +301,10 @@ def eigenvalues_too_large(right: Any) -> Any:
     return phi
 
 
+def no_stiffness(reference):
+    return 0.0 * reference.scale
+
+
 PCN = Cell("pcn", "Fourier", "regression")
 BY_REFERENCE = Cell("pcn, reference", "Fourier", "regression")
 PCNL = Cell("pcnl", "Fourier", "regression")
@@ -417,6 +421,10 @@ FAULTS = {
     ),
     "reference: eigenvalues 30 % too large in the ratio": Fault(
         BY_REFERENCE, replace_method("reference", "Reference", "phi", eigenvalues_too_large)
+    ),
+    "reference: its scale left out of the ratio": Fault(
+        Cell("hmc, scaled reference", "Fourier", "regression"),
+        replace_method("reference", "Reference", "_stiffness", lambda _: property(no_stiffness)),
     ),
     "reference: proposals from the prior": Fault(
         BY_REFERENCE,

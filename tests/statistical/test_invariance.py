@@ -20,6 +20,7 @@ QUICK = [
     Cell("block_node_swap", "iid", "regression"),
     Cell("cycle(pcnl, node_swap)", "tcNN", "regression"),
     Cell("hmc, reference", "Fourier", "groundwater"),
+    Cell("hmc, scaled reference", "Fourier", "regression"),
     Cell("hmc", "noise", "regression"),
 ]
 QUICK_FAULTS = [

@@ -20,8 +20,11 @@ from traceclass.validation import no_type_check, shortened
 
 # (posterior, step_size) -> blackjax.base.SamplingAlgorithm, a pair of functions init and step
 KernelFactory = Callable[..., Any]
-# What warm-up finds for one move: its step size, and its number of kicks if it has them.
+# What warm-up finds for one move: its step size, its number of kicks if it has them, and the
+# reference that it moves by if that is adapted.
 Tuning = dict[str, Any]
+# The value of the option `reference` that asks for one to be found in warm-up.
+ADAPT = "adapt"
 
 
 class StepSizeRule(NamedTuple):
@@ -60,9 +63,10 @@ class Kernel:
     it is given, gradient included, instead of asking for one of its own.
 
     `using` fixes options: `tc.hmc.using(num_kicks=20)`. All that do not look into the prior have
-    `reference`, a Gaussian measure to move by in its place (see `tc.laplace`). Kernels of the same
-    parts, and of the same reference object, are equal, so that runs with them share a compiled
-    program. Any plain function (posterior, step_size) is a kernel too, if its step size is given.
+    `reference`, a Gaussian measure to move by in its place (see `tc.laplace`), or "adapt": then
+    `tc.sample` finds one for each chain in warm-up. Kernels of the same parts, and of the same
+    reference object, are equal, so that runs with them share a compiled program. Any plain function
+    (posterior, step_size) is a kernel too, if its step size is given.
     """
 
     build: KernelFactory
@@ -89,14 +93,24 @@ class Kernel:
 
     @property
     def reference(self) -> Any:
-        """The Gaussian measure that it moves by, a `Reference`; None for the prior."""
-        return dict(self.options).get("reference")
+        """The Gaussian measure that it moves by, a `Reference`; None for the prior.
+
+        None also where it is to be found in warm-up: it is then a part of what is tuned.
+        """
+        given = dict(self.options).get("reference")
+        return None if given == ADAPT else given
+
+    @property
+    def adapts_reference(self) -> bool:
+        """Whether the measure that it moves by is found in warm-up, for each chain its own."""
+        return dict(self.options).get("reference") == ADAPT
 
     @property
     def tuned_by(self) -> StepSizeRule | None:
         """The rule that adaptation follows."""
         rule = self.rule
-        if rule is None or self.reference is None or rule.largest_by_reference is None:
+        is_by_prior = self.reference is None and not self.adapts_reference
+        if rule is None or is_by_prior or rule.largest_by_reference is None:
             return rule
         return rule._replace(largest=rule.largest_by_reference)
 
@@ -160,7 +174,17 @@ class Kernel:
                 f"tc.sample by itself: tc.sample(posterior, tc.{self.name}). Options are fixed by "
                 "using(...)."
             )
-        return self.using(**options).assemble(posterior, self.tuning(step_size))
+        kernel = self.using(**options)
+        kernel.require_reference()
+        return kernel.assemble(posterior, self.tuning(step_size))
+
+    def require_reference(self) -> None:
+        """Refuse to be run outside of `tc.sample` if a reference is still to be found."""
+        if any(move.adapts_reference for move in self.moves):
+            raise UserTypeError(
+                f'{self.name} with reference="{ADAPT}" needs the warm-up of tc.sample, which finds '
+                "the reference. Elsewhere give it one, e.g. tc.laplace(posterior), or none."
+            )
 
     def using(self, **options: Any) -> Kernel:
         """The same kernel with these options fixed."""
@@ -171,13 +195,19 @@ class Kernel:
                 raise UserTypeError(f"{self.name} has no option {name!r}; its options: {has}.")
         if options.get("reference") is not None:
             _check_reference(options["reference"])
+        if options.get("reference") == ADAPT and self.rule is None:
+            raise UserTypeError(
+                f"{self.name} has nothing that warm-up tunes, and finds no reference; give it one, "
+                "e.g. tc.laplace(posterior)."
+            )
         fixed = dict(self.options) | options
         return dataclasses.replace(self, options=tuple(sorted(fixed.items())))
 
     def assemble(self, posterior: Target, tuning: Sequence[Tuning]) -> Any:
         """The algorithm, with what is tuned given for each of `moves`."""
         tuned = {"step_size": None} | tuning[0] | dict(self.options)
-        reference = tuned.pop("reference", None)
+        tuned.pop("reference", None)
+        reference = tuning[0].get("reference", self.reference)
         if reference is None:
             return self.build(posterior, **tuned)
         return with_reference(lambda target: self.build(target, **tuned), posterior, reference)
@@ -205,10 +235,14 @@ class Kernel:
 
 
 def _check_reference(reference: Any) -> None:
+    if isinstance(reference, str) and reference == ADAPT:
+        return
     if not isinstance(reference, Reference):
+        is_word = isinstance(reference, str)
         raise UserTypeError(
-            f"reference must be a tc.Reference, as tc.laplace(posterior) makes it; got "
-            f"{type(reference).__name__}."
+            f"reference must be a tc.Reference, as tc.laplace(posterior) makes it, or "
+            f'"{ADAPT}", to be found in warm-up; got '
+            f"{shortened(reference) if is_word else type(reference).__name__}."
         )
 
 

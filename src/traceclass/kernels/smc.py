@@ -36,6 +36,7 @@ def smc_kernel(kernel: KernelFactory) -> tuple[Callable[..., Any], Callable[...,
     not millions. Kernels that look into the prior (`node_swap`) cannot be used.
     """
     kernel = as_kernel(kernel)
+    kernel.require_reference()
     if not kernel.is_composable:
         raise UserTypeError(
             f"BlackJAX's SMC tempers by itself; pass the kernel inside, not {kernel.name}."

@@ -340,6 +340,11 @@ def tempered(
     inner = as_kernel(kernel)
     if not inner.is_composable:
         raise UserTypeError("tempered cannot be put inside tempered; ask for more temperatures.")
+    if any(move.adapts_reference for move in inner.moves):
+        raise UserTypeError(
+            'tempered does not find references in warm-up: reference="adapt" would have to find '
+            "one for each temperature. Give one, e.g. tc.laplace(posterior), or none."
+        )
     if schedule is not None:
         schedule = _checked_schedule(schedule)
         if num_temperatures not in (None, len(schedule)):

@@ -254,6 +254,13 @@ def _predicted(posterior: Posterior, held_out: Any, positions: Array) -> Score:
 
 
 def _leave_one_out(posterior: Posterior, positions: Array) -> tuple[Score, int]:
+    found = elpd_of(posterior, positions)
+    influential = int((np.asarray(found.pareto_k) > LARGEST_PARETO_K).sum())
+    return Score(float(found.elpd), float(found.se)), influential
+
+
+def elpd_of(posterior: Posterior, positions: Array) -> Any:
+    """ArviZ's leave-one-out score, observation by observation, of positions (chains, draws, z)."""
     import arviz_base
     from arviz_stats.loo import loo
 
@@ -264,9 +271,7 @@ def _leave_one_out(posterior: Posterior, positions: Array) -> tuple[Score, int]:
         # ArviZ warns of influential observations, which are counted, and of more chains than draws.
         warnings.simplefilter("ignore")
         tree = arviz_base.from_dict({"posterior": {"y": each}, "log_likelihood": {"y": each}})
-        found: Any = loo(tree, pointwise=True)
-    influential = int((np.asarray(found.pareto_k) > LARGEST_PARETO_K).sum())
-    return Score(float(found.elpd), float(found.se)), influential
+        return loo(tree, pointwise=True)
 
 
 @eqx.filter_jit

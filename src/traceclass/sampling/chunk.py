@@ -14,10 +14,13 @@ from jaxtyping import Array, Int, Key, PyTree
 
 from traceclass.kernels.base import Kernel, Tuning
 from traceclass.kernels.parts import moves_of
+from traceclass.kernels.states import GradientState
 from traceclass.posterior import Posterior
 from traceclass.sampling.functionals import Functional, recordable
 from traceclass.sampling.moments import Moments, add_draw
 
+# Under this name, gradients of the log-likelihood are among the draws of warm-up.
+GRADIENT = "warmup/gradient"
 # From this number of coordinates on, the matrix products of one chain are worth more than one core.
 _LARGE = 50_000
 
@@ -29,6 +32,10 @@ class Program(NamedTuple):
     record: tuple[tuple[str, Functional], ...]
     moments: tuple[tuple[str, Functional], ...]
     store_positions: bool
+    # Whether warm-up is told the gradient of the log-likelihood at every step.
+    shows_gradients: bool
+    # Whether every chain is tuned by itself: what is tuned then has a leading axis chains.
+    tunes_chains: bool
     capacity: int
     group_size: int
     mesh: Mesh
@@ -60,18 +67,20 @@ class Schedule(NamedTuple):
     first_step: Int[Array, ""]
     num_draws: Int[Array, ""]
     steps_per_draw: Int[Array, ""]
+    # Whether draws are kept, and whether they are warm-up's, of which gradients are wanted and no
+    # running moments.
     keep: Any
+    is_warmup: Any
 
 
 def traced(tuning: Sequence[Tuning]) -> tuple[Tuning, ...]:
     """What is tuned, as the arrays that the compiled program takes."""
-    return tuple(
-        {
-            name: jnp.asarray(value, dtype=jnp.int32 if name == "num_kicks" else float)
-            for name, value in of_move.items()
-        }
-        for of_move in tuning
-    )
+
+    def as_arrays(name: str, value: Any) -> Any:
+        dtype = jnp.int32 if name == "num_kicks" else float
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=dtype), value)
+
+    return tuple({n: as_arrays(n, value) for n, value in of_move.items()} for of_move in tuning)
 
 
 def _advance(
@@ -96,14 +105,18 @@ def _advance(
 
     def of_device(arrays: Any, tuning: Any, key: Array, chains: Chain, schedule: Schedule):
         posterior = eqx.combine(arrays, static)
-        run = partial(_advance_chain, program, posterior, tuning, key, schedule)
-        return jax.lax.map(run, chains, batch_size=program.group_size)
+        run = partial(_advance_chain, program, posterior, key, schedule)
+        if program.tunes_chains:
+            return jax.lax.map(lambda pair: run(*pair), (tuning, chains), batch_size=size)
+        return jax.lax.map(partial(run, tuning), chains, batch_size=size)
 
+    size = program.group_size
     everywhere, by_chain = PartitionSpec(), PartitionSpec("chains")
+    of_tuning = by_chain if program.tunes_chains else everywhere
     return jax.shard_map(
         of_device,
         mesh=program.mesh,
-        in_specs=(everywhere, everywhere, everywhere, by_chain, everywhere),
+        in_specs=(everywhere, of_tuning, everywhere, by_chain, everywhere),
         out_specs=by_chain,
         check_vma=False,
     )(arrays, tuning, key, chains, schedule)
@@ -127,9 +140,9 @@ def advance(program: Program, posterior: Posterior, *state: Any) -> tuple[Chain,
 def _advance_chain(
     program: Program,
     posterior: Posterior,
-    tuning: tuple[Tuning, ...],
     key: Array,
     schedule: Schedule,
+    tuning: tuple[Tuning, ...],
     chain: Chain,
 ) -> tuple[Chain, Tally, PyTree]:
     algorithm = program.kernel.assemble(posterior, tuning)
@@ -149,12 +162,12 @@ def _advance_chain(
         tallies = _set(tallies, draw, tally)
         chain, draws = jax.lax.cond(
             schedule.keep,
-            lambda: _keep(program, posterior, chain._replace(state=state), draw, draws),
+            lambda: _keep(program, posterior, schedule, chain._replace(state=state), draw, draws),
             lambda: (chain._replace(state=state), draws),
         )
         return chain, tallies, draws
 
-    blank = jax.eval_shape(partial(_draw_of, program, posterior), chain.state)
+    blank = jax.eval_shape(partial(_draw_of, program, posterior, schedule), chain.state)
     return jax.lax.fori_loop(
         0,
         schedule.num_draws,
@@ -164,24 +177,54 @@ def _advance_chain(
 
 
 def _keep(
-    program: Program, posterior: Posterior, chain: Chain, draw: Array, draws: PyTree
+    program: Program,
+    posterior: Posterior,
+    schedule: Schedule,
+    chain: Chain,
+    draw: Array,
+    draws: PyTree,
 ) -> tuple[Chain, PyTree]:
-    moments = {
-        name: add_draw(chain.moments[name], recordable(functional(chain.state.position)))
-        for name, functional in program.moments
-    }
-    draws = _set(draws, draw, _draw_of(program, posterior, chain.state))
+    def with_draw() -> dict[str, Moments]:
+        return {
+            name: add_draw(chain.moments[name], recordable(functional(chain.state.position)))
+            for name, functional in program.moments
+        }
+
+    moments = with_draw()
+    if program.shows_gradients:
+        moments = jax.lax.cond(schedule.is_warmup, lambda: chain.moments, with_draw)
+    draws = _set(draws, draw, _draw_of(program, posterior, schedule, chain.state))
     return chain._replace(moments=moments), draws
 
 
-def _draw_of(program: Program, posterior: Posterior, state: Any) -> dict[str, Any]:
-    """What is kept of a state: its log-likelihood, the recorded functionals, the position."""
+def _draw_of(
+    program: Program, posterior: Posterior, schedule: Schedule, state: Any
+) -> dict[str, Any]:
+    """What is kept of a state: its log-likelihood, the recorded functionals, the position.
+
+    Where warm-up asks for gradients, that of the log-likelihood is kept of its draws; a kernel
+    that has none of its own has it computed.
+    """
     position = state.position
     known = getattr(state, "log_likelihood", None)
     kept = {"log_likelihood": posterior.log_likelihood(position) if known is None else known}
     kept |= program.kernel.kept_of(state)
     kept |= {name: recordable(functional(position)) for name, functional in program.record}
-    return kept | ({"position": position} if program.store_positions else {})
+    if program.shows_gradients:
+        kept[GRADIENT] = _gradient_of(posterior, schedule, state)
+    is_wanted = program.store_positions or program.shows_gradients
+    return kept | ({"position": position} if is_wanted else {})
+
+
+def _gradient_of(posterior: Posterior, schedule: Schedule, state: Any) -> Array:
+    if isinstance(state, GradientState):
+        return state.gradient
+    position = state.position
+    return jax.lax.cond(
+        schedule.is_warmup,
+        lambda: posterior.log_likelihood_and_gradient(position)[1],
+        lambda: jnp.zeros_like(position),
+    )
 
 
 def _tally(info: Any) -> Tally:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from traceclass.model_choice.tempering import Tempering
+from traceclass.sampling.verdict import Verdict, verdict_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +33,9 @@ USUAL = RhatLimit(largest=1.05, wanted=1.04)
 # For tables whose rows differ by little.
 STRICT = RhatLimit(largest=1.02, wanted=1.015)
 LARGEST_RHAT = USUAL.largest
+# A tail index is estimated from the largest draws, of which fewer than these have too few; above
+# the largest, the error of a mean is not to be trusted (Vehtari et al. 2024).
+_FEWEST_FOR_TAIL, LARGEST_TAIL_INDEX = 100, 0.7
 
 
 class Diagnosed(Protocol):
@@ -76,6 +80,10 @@ class Diagnosed(Protocol):
     @property
     def tempering(self) -> Tempering: ...
 
+    def monitored(self) -> Mapping[str, np.ndarray]: ...
+
+    def mean_square_residual(self) -> tuple[float, int] | None: ...
+
     def to_arviz(self) -> Any: ...
 
 
@@ -87,7 +95,10 @@ class Summary:
     ----------
     table : DataFrame
         One row per recorded scalar: mean, sd, interval, bulk and tail effective sample size,
-        rank-normalised split R-hat, and effective samples per second of sampling time.
+        rank-normalised split R-hat, effective samples per second of sampling time, and the tail
+        index (Pareto k): above 0.7 the mean is decided by few draws, and its error unknown.
+    verdict : Verdict
+        Which of three states the run is in, in words: converged, slow or separated.
     acceptance_rates : (chains,)
         Mean acceptance probability of each chain.
     moves : dict
@@ -103,6 +114,7 @@ class Summary:
     """
 
     table: pd.DataFrame
+    verdict: Verdict
     acceptance_rates: np.ndarray
     moves: dict[str, dict[str, float]]
     tempering: Tempering | None
@@ -112,7 +124,10 @@ class Summary:
 
     def __str__(self) -> str:
         rates = ", ".join(f"{rate:.3f}" for rate in self.acceptance_rates)
+        if self.table.empty:
+            return "\n".join(f"warning: {text}" for text in self.warnings)
         lines = [
+            self.verdict.words,
             f"acceptance rate by chain: {rates}",
             *self._lines_of_moves(),
             self.table.to_string(float_format=lambda x: f"{x:.4g}"),
@@ -136,6 +151,8 @@ def summarise(run: Diagnosed) -> Summary:
     """Diagnostics of a run, the stuck chains named rather than averaged away."""
     from arviz_stats.summary import summary
 
+    if not run.num_samples:
+        return _nothing_to_say(run)
     stuck = tuple(int(i) for i in np.flatnonzero(run.tally.accepted.sum(axis=(1, 2)) == 0))
     with np.errstate(invalid="ignore", divide="ignore"), python_warnings.catch_warnings():
         # ArviZ warns of constant draws, which are reported below chain by chain, and of more
@@ -146,8 +163,11 @@ def summarise(run: Diagnosed) -> Summary:
         table["r_hat"] = np.inf
         table[["ess_bulk", "ess_tail"]] = np.nan
     table["ess_per_second"] = table["ess_bulk"] / run.sampling_seconds
+    table["tail_index"] = _tail_indices(run)
+    verdict = verdict_of({} if stuck else run.monitored(), LARGEST_RHAT, run.num_samples)
     return Summary(
         table=table,
+        verdict=verdict,
         acceptance_rates=run.chain_acceptance_rates,
         moves={
             name: {"acceptance_rate": rate, **run.tuning[name]}
@@ -156,11 +176,77 @@ def summarise(run: Diagnosed) -> Summary:
         tempering=run.tempering if run.is_tempered else None,
         stuck_chains=stuck,
         num_nonfinite=int(run.num_nonfinite.sum()),
-        warnings=tuple(_warnings(run, table, stuck)),
+        warnings=(*_warnings(run, table, stuck, verdict), *_misfit(run)),
     )
 
 
-def _warnings(run: Diagnosed, table: pd.DataFrame, stuck: tuple[int, ...]) -> list[str]:
+def _tail_indices(run: Diagnosed) -> list[float]:
+    """Pareto k of every recorded scalar, in the order of the table."""
+    from arviz_stats.base.array import array_stats
+
+    columns = [
+        column
+        for draws in run.draws.values()
+        for column in np.moveaxis(draws.reshape(*draws.shape[:2], -1), -1, 0)
+    ]
+    return [_tail_index(np.asarray(column, dtype=np.float64), array_stats) for column in columns]
+
+
+def _tail_index(draws: np.ndarray, array_stats: Any) -> float:
+    """NaN where it is not defined: few draws, or ties among the largest or smallest of them."""
+    if draws.size < _FEWEST_FOR_TAIL or not np.isfinite(draws).all():
+        return math.nan
+    # As many as ArviZ takes for a tail (Vehtari et al. 2024), and one more.
+    number = math.ceil(min(0.2 * draws.size, 3 * math.sqrt(draws.size))) + 1
+    ordered = np.sort(draws, axis=None)
+    if np.ptp(ordered[:number]) == 0 or np.ptp(ordered[-number:]) == 0:
+        return math.nan
+    with np.errstate(all="ignore"), python_warnings.catch_warnings():
+        python_warnings.simplefilter("ignore")
+        return float(np.asarray(array_stats.pareto_khat(draws, tail="both", log_weights=False)))
+
+
+def _misfit(run: Diagnosed) -> list[str]:
+    """A warning if the residuals under the posterior are larger than the noise allows.
+
+    In noise standard deviations their mean square is about one if the model is right, and less
+    where the function follows the noise; six standard errors sqrt(2 / n) above one it is not.
+    """
+    square = run.mean_square_residual()
+    if square is None:
+        return []
+    value, count = square
+    if value <= 1 + 6 * math.sqrt(2 / count):
+        return []
+    return [
+        f"the residuals are {math.sqrt(value):.1f} noise standard deviations in the mean, so the "
+        "function does not reach the data, however well the chains agree. The prior may be too "
+        "small for the data's units (standardise y), or the noise too small (infer it by tc.Hyper)."
+    ]
+
+
+def _nothing_to_say(run: Diagnosed) -> Summary:
+    """The summary of a run that ended in warm-up."""
+    import pandas as pd
+
+    return Summary(
+        table=pd.DataFrame(columns=["mean", "sd", "ess_bulk", "ess_tail", "r_hat"], dtype=float),
+        verdict=Verdict("unknown", "unknown: there are no draws.", math.inf, ""),
+        acceptance_rates=run.chain_acceptance_rates,
+        moves={},
+        tempering=None,
+        stuck_chains=(),
+        num_nonfinite=0,
+        warnings=(
+            "the run ended in warm-up and has no draws. Give it more time (max_time), a shorter "
+            "warm-up, or resume it from its store.",
+        ),
+    )
+
+
+def _warnings(
+    run: Diagnosed, table: pd.DataFrame, stuck: tuple[int, ...], verdict: Verdict
+) -> list[str]:
     warnings = []
     if stuck:
         chains = ", ".join(map(str, stuck))
@@ -182,11 +268,14 @@ def _warnings(run: Diagnosed, table: pd.DataFrame, stuck: tuple[int, ...]) -> li
         )
     if run.is_tempered:
         warnings.extend(run.tempering.warnings())
-    worst = float(table["r_hat"].max())  # pyright: ignore[reportArgumentType]
-    if not stuck and worst > LARGEST_RHAT:
+    if verdict.state in ("slow", "separated"):
+        warnings.append(verdict.words)
+    heavy = table.index[np.asarray(table["tail_index"]) > LARGEST_TAIL_INDEX]
+    if len(heavy):
         warnings.append(
-            f"R-hat is {worst:.2f} for {table['r_hat'].idxmax()}: the chains have not mixed. Run "
-            "longer, or look at the traces for separate modes."
+            f"the mean of {_few_names(heavy)} is decided by few draws (tail index above "
+            f"{LARGEST_TAIL_INDEX}): its error is not to be trusted. Look at quantiles, or at the "
+            "logarithm."
         )
     for name, values in run.draws.items():
         lost = int((~np.isfinite(values)).sum())
@@ -202,6 +291,11 @@ def _warnings(run: Diagnosed, table: pd.DataFrame, stuck: tuple[int, ...]) -> li
             "(all rejected)."
         )
     return warnings
+
+
+def _few_names(names: Any) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(map(str, names[:3])) + more
 
 
 def worst_of(draws: np.ndarray) -> tuple[float, float]:

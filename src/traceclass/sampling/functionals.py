@@ -11,12 +11,14 @@ from jaxtyping import Array
 
 from traceclass.errors import UserTypeError, UserValueError
 from traceclass.kernels.base import Kernel
+from traceclass.module import Module
 from traceclass.posterior import Posterior
 from traceclass.validation import physical_memory, require_callable, shape_of, shortened
 
 Functional = Callable[[Array], Array]
 
 _MAX_SHARE_OF_MEMORY = 0.5
+_MOST_POINTS = 200
 # Every move has four counters of four bytes (see `chunk.Tally`); so has a number of a kernel's own.
 _COUNTERS, _COUNTER_BYTES = 4, 4
 
@@ -25,6 +27,20 @@ def recordable(value: Array) -> Array:
     """A functional's value as a draw keeps it: truth values count as 0 and 1."""
     array = jnp.asarray(value)
     return array.astype(jnp.int32) if array.dtype == bool else array
+
+
+def few_of(values: Array) -> Array:
+    """At most about 200 of a function's values at the data: enough to see it move."""
+    return jnp.ravel(values)[:: max(1, values.size // _MOST_POINTS)]
+
+
+class FewValues(Module):
+    """z -> `few_of` the values at fixed points."""
+
+    values_of: Callable[[Array], Array]
+
+    def __call__(self, z: Array) -> Array:
+        return few_of(self.values_of(z))
 
 
 def check_functionals(

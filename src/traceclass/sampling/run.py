@@ -18,14 +18,18 @@ from traceclass.arrays import as_doubles, as_floats
 from traceclass.draws import compiled_over, mean_function
 from traceclass.errors import UserValueError
 from traceclass.kernels.replicas import TEMPERING
+from traceclass.likelihoods.base import at_noise
 from traceclass.model_choice.evidence import Evidence, evidence_of
+from traceclass.model_choice.stacking import Stacking, stacking_of
 from traceclass.model_choice.tempering import Tempering, tempering_of
+from traceclass.module import Module
 from traceclass.posterior import Posterior
 from traceclass.priors.base import Prior
 from traceclass.representation import as_table
 from traceclass.sampling.chunk import Tally
 from traceclass.sampling.diagnostics import Summary, summarise
 from traceclass.sampling.files import write_netcdf
+from traceclass.sampling.functionals import FewValues
 from traceclass.sampling.moments import Moments, pooled
 from traceclass.sampling.new_file import new_file
 from traceclass.sampling.stored import StoredDraws
@@ -34,6 +38,11 @@ from traceclass.validation import require_path, shortened
 if TYPE_CHECKING:
     import xarray as xr
 
+# The name of the function's values at the data among what is monitored, at most so many of them,
+# and of about so many draws per chain.
+VALUES = "the values at the data"
+_MOST_MONITORED = 1_000
+_MOST_RESIDUALS = 100
 # Values of all draws at one batch of points are held at once: 32 million floats are 128 MB.
 _MAX_VALUES = 32_000_000
 
@@ -85,6 +94,8 @@ class Run:
     sampling_seconds: float
     warmup_seconds: float
     compile_seconds: float
+    # By move, what each chain ran with, where chains are tuned apart.
+    chain_tunings: Sequence[Mapping[str, Sequence[float]]] = ()
     # "num_samples", "until", "max_samples" or "max_time"; not known of a run that was opened
     stopped_by: str | None = None
 
@@ -253,6 +264,7 @@ class Run:
         with warnings.catch_warnings():
             # ArviZ takes more chains than draws for a transposed array; ours never are.
             warnings.filterwarnings("ignore", message="More chains")
+            warnings.filterwarnings("ignore", message="Found chain dimension")
             tree = arviz_base.from_dict({"posterior": dict(self.draws), "sample_stats": stats})
         tree["sample_stats"].attrs.update(attributes)
         return tree
@@ -280,6 +292,10 @@ class Run:
                 "this run kept no positions, so it cannot be evaluated at new points. Sample with "
                 "store_positions=True, or pass the points as record= or moments=."
             )
+        if not positions.size:
+            raise UserValueError(
+                "this run has no draws: it ended in warm-up. Give it more time, or resume it."
+            )
         return positions.reshape(-1, positions.shape[-1])
 
     def _prior(self) -> Prior:
@@ -290,7 +306,64 @@ class Run:
             )
         return self.posterior.prior
 
-    def predict(self, x: Any, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> Prediction:
+    def stack(self) -> Stacking:
+        """Weights for chains that do not mix, by how well each of them predicts.
+
+        Stacking of the chains' leave-one-out predictive distributions; see `Stacking`. Give it to
+        `predict` as `weights`. The likelihood needs `log_prob_each`.
+        """
+        self._prior()
+        self.flat_positions()
+        assert self.posterior is not None
+        assert self.positions is not None
+        return stacking_of(self.posterior, self.positions)
+
+    def monitored(self) -> dict[str, np.ndarray]:
+        """What convergence is judged by, (chains, draws, ...) each.
+
+        All that is recorded, the log-likelihood, and the function's values at up to 200 of the
+        data's points, which need the run's posterior and its positions; those of a store of more
+        than 64 MB are not read for it.
+        """
+        everything = dict(self.draws)
+        posterior, positions = self.posterior, self._few_positions()
+        if posterior is None or positions is None:
+            return everything
+        every = max(1, positions.shape[1] // _MOST_MONITORED)
+        few = positions[:, ::every]
+        values_of = FewValues(posterior.values_of)
+        values = compiled_over(values_of, jnp.asarray(few.reshape(-1, few.shape[-1])))
+        return everything | {VALUES: np.asarray(values).reshape(*few.shape[:2], -1)}
+
+    def _few_positions(self) -> np.ndarray | None:
+        """Positions, unless there are none, or a store holds so many that reading takes long."""
+        if isinstance(self.recorded, StoredDraws) and self.recorded.num_bytes >= _FEW_BYTES:
+            return None
+        positions = self.positions
+        return None if positions is None or not positions.size else positions
+
+    def mean_square_residual(self) -> tuple[float, int] | None:
+        """The mean over draws and observations of the squared residual, in noise sds, and their n.
+
+        None where the likelihood has no residuals, or positions are not stored.
+        """
+        posterior, positions = self.posterior, self._few_positions()
+        if posterior is None or positions is None:
+            return None
+        if not hasattr(posterior.likelihood, "residuals"):
+            return None
+        every = max(1, positions.shape[1] // _MOST_RESIDUALS)
+        few = positions[:, ::every].reshape(-1, positions.shape[-1])
+        squares = np.asarray(compiled_over(_SquaredResiduals(posterior), jnp.asarray(few)))
+        return float(squares.mean(dtype=np.float64)), squares.shape[1]
+
+    def predict(
+        self,
+        x: Any,
+        quantiles: Sequence[float] = (0.05, 0.5, 0.95),
+        *,
+        weights: Stacking | Any = None,
+    ) -> Prediction:
         """Mean, sd and quantiles of the function at new points, over all stored draws.
 
         Parameters
@@ -299,6 +372,9 @@ class Run:
             Where to evaluate the function.
         quantiles : sequence of floats
             Probabilities in [0, 1].
+        weights : Stacking or array (chains,), optional
+            How much each chain counts: what `stack()` gives, or numbers that are not negative.
+            None: all the same. Quantiles are then those of the step function of weighted draws.
         """
         positions, prior = jnp.asarray(self.flat_positions()), self._prior()
         points = prior.checked_points(jnp.atleast_2d(as_floats(x, "x")))
@@ -306,15 +382,41 @@ class Run:
         if not len(points):
             raise UserValueError(f"x must hold at least one point, got shape {points.shape}.")
         batch = max(1, _MAX_VALUES // len(positions))
+        by_draw = None if weights is None else self._by_draw(weights, len(positions))
         parts = [
-            _statistics(compiled_over(prior.at(points[i : i + batch]), positions), probabilities)
+            _statistics(
+                compiled_over(prior.at(points[i : i + batch]), positions), probabilities, by_draw
+            )
             for i in range(0, len(points), batch)
         ]
         return Prediction(*(np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)))
 
+    def _by_draw(self, weights: Stacking | Any, num_draws: int) -> np.ndarray:
+        """The weight of every draw, from those of the chains."""
+        given = weights.weights if isinstance(weights, Stacking) else as_doubles(weights, "weights")
+        is_right = given.shape == (self.num_chains,) and (given >= 0).all() and given.sum() > 0
+        if not is_right or not np.isfinite(given).all():
+            raise UserValueError(
+                f"weights must hold one number >= 0 for each of the {self.num_chains} chains, not "
+                f"all zero; got {shortened(weights)}."
+            )
+        each = num_draws // self.num_chains
+        return np.repeat(given / given.sum() / each, each)
+
     def mean_function(self) -> Callable[[Float[Array, "points dim"]], Float[Array, " points"]]:
         """The posterior mean of the function, as a JAX function of points (n, d)."""
         return mean_function(self._prior(), jnp.asarray(self.flat_positions()))
+
+
+class _SquaredResiduals(Module):
+    """z -> ((y - predicted) / noise)^2 of every observation."""
+
+    posterior: Posterior
+
+    def __call__(self, z: Array) -> Array:
+        posterior = self.posterior
+        residuals = posterior.likelihood.residuals
+        return jnp.ravel(at_noise(residuals, posterior.values_of(z), posterior.prior.noise(z))) ** 2
 
 
 class _Draws(Mapping[str, np.ndarray]):
@@ -346,6 +448,16 @@ def _checked_probabilities(quantiles: Any) -> np.ndarray:
     return given
 
 
-def _statistics(values: Array, quantiles: np.ndarray) -> tuple[np.ndarray, ...]:
+def _statistics(
+    values: Array, quantiles: np.ndarray, weights: np.ndarray | None
+) -> tuple[np.ndarray, ...]:
     draws = np.asarray(values, dtype=np.float64)
+    if weights is not None:
+        mean = weights @ draws
+        sd = np.sqrt(weights @ (draws - mean) ** 2)
+        counted = weights > 0
+        at = np.quantile(
+            draws[counted], quantiles, axis=0, weights=weights[counted], method="inverted_cdf"
+        )
+        return mean, sd, at
     return draws.mean(axis=0), draws.std(axis=0, ddof=1), np.quantile(draws, quantiles, axis=0)

@@ -9,6 +9,7 @@ from typing import Any
 from traceclass.errors import UserValueError
 from traceclass.kernels.base import KernelFactory, as_kernel
 from traceclass.posterior import Posterior, require_posterior
+from traceclass.sampling.adaptation.windows import WINDOW
 from traceclass.sampling.chunk import Program
 from traceclass.sampling.devices import chain_mesh
 from traceclass.sampling.functionals import ChainBytes, Functional, chain_bytes, check_memory
@@ -55,10 +56,10 @@ def sample(
 ) -> Run:
     """Run `num_chains` chains of `kernel` on `posterior` and keep `num_samples` draws of each.
 
-    Chains start at draws of the prior and take `num_warmup` steps in which step sizes, and for
-    `tc.hmc` the number of kicks, are tuned. What was found is frozen (`run.tuning`), and then
-    `thin` steps make each draw that is kept. Chains are spread over the JAX devices there are (see
-    `tc.use_cpu_devices`).
+    Chains start at draws of the prior and take `num_warmup` steps in which step sizes, for
+    `tc.hmc` the number of kicks, and with `reference="adapt"` a measure to move by are tuned. What
+    was found is frozen (`run.tuning`), and then `thin` steps make each draw that is kept. Chains
+    are spread over the JAX devices there are (see `tc.use_cpu_devices`).
 
     The draws depend on the arguments, on the number of chains and on the machine, but neither on
     `chunk_size`, nor on the number of devices, nor on where a run was stopped and resumed.
@@ -182,17 +183,23 @@ def _bytes_left(settings: Settings, sizes: ChainBytes, num_done: int) -> int:
 def _program(settings: Settings, sizes: ChainBytes) -> Program:
     """All that is fixed when the run is compiled."""
     stores_positions = settings.position_every > 0
-    draw_bytes = sizes.draw + (sizes.position if stores_positions else 0)
+    adapts = settings.adapts_references
+    draw_bytes = sizes.draw + (sizes.position if stores_positions or adapts else 0)
+    draw_bytes += sizes.position if adapts else 0
     all_chains = settings.num_chains * draw_bytes
     fitting = max(1, _MAX_BYTES_PER_CALL // all_chains)
     wanted = min(settings.num_samples, settings.chunk_size or settings.num_samples)
     least = min(_SHORT, _FEW_BYTES // all_chains)
+    room = min(max(wanted, least), fitting)
     return Program(
         kernel=settings.kernel,
         record=tuple(settings.record.items()),
         moments=tuple(settings.moments.items()),
         store_positions=stores_positions,
-        capacity=min(max(wanted, least), fitting),
+        shows_gradients=adapts,
+        tunes_chains=adapts,
+        # A window of warm-up shows all its steps.
+        capacity=max(room, WINDOW) if adapts else room,
         group_size=settings.group_size,
         mesh=chain_mesh(settings.num_chains // settings.group_size),
     )

@@ -8,6 +8,7 @@ committed chunk makes the same draws as one that never stopped.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,16 @@ import numpy as np
 from traceclass.kernels.base import Kernel, Tuning
 from traceclass.posterior import Posterior
 from traceclass.sampling.adaptation import MIN_WARMUP, Annealing, adaptation_of
-from traceclass.sampling.chunk import Chain, Program, Schedule, Tally, advance, traced
+from traceclass.sampling.adaptation.windows import Seen
+from traceclass.sampling.chunk import (
+    GRADIENT,
+    Chain,
+    Program,
+    Schedule,
+    Tally,
+    advance,
+    traced,
+)
 from traceclass.sampling.files import StoreError
 from traceclass.sampling.interrupt import Interrupted, Pending
 from traceclass.sampling.progress import Pace, Progress, Status, ess_so_far
@@ -64,8 +74,11 @@ class Session:
             settings.kernel,
             settings.num_warmup,
             self.posterior,
+            settings.num_chains,
             sizes_are_given=not settings.is_adapted,
         )
+        if settings.adapts_references:
+            self.tuning, _ = self.adaptation.window(0, self.tuning)
         self.warmup_done = self.draws_done = 0
         self.seconds = {"compile": 0.0, "warmup": 0.0, "sampling": 0.0}
         # Draws since the last commit; without a store, all of them.
@@ -83,13 +96,19 @@ class Session:
             began = time.perf_counter()
             self._begin()
             if not self._is_finished():
-                self.advance(0, 0, 1, keep=False)  # no steps: it compiles, and no more
+                with gradients_in_words():
+                    self.advance(0, 0, 1, keep=False)  # no steps: it compiles, and no more
             self.seconds["compile"] += time.perf_counter() - began
             self._warm_up()
-            self._draw()
+            if self._is_warm():
+                self._draw()
+            else:
+                self._end_in_warm_up()
         finally:
             self.progress.close()
         recorded = self.store.draws if self.store is not None else _joined(self.pending)
+        if not self.draws_done:
+            recorded = self._nothing_drawn()
         return Run(
             posterior=self.posterior,
             recorded=recorded,
@@ -115,9 +134,11 @@ class Session:
 
     def _description(self) -> dict[str, Any]:
         """What a `Run` says besides its draws; plain values, so that a chunk can keep them."""
+        apart = {"chain_tunings": [_of_chains(tuning) for tuning in self.tuning]}
         return {
+            **(apart if self.program.tunes_chains else {}),
             "moves": list(_names(self.settings.kernel.moves)),
-            "tunings": [{k: np.asarray(v).item() for k, v in t.items()} for t in self.tuning],
+            "tunings": [_in_the_middle(tuning) for tuning in self.tuning],
             "targets": list(self.adaptation.targets),
             "num_chains": self.settings.num_chains,
             "num_devices": self.program.mesh.size,
@@ -148,7 +169,7 @@ class Session:
         with gradients_in_words():
             if positions is None:
                 started = start(
-                    self.program, self.target, traced(self.tuning), self.key_start, num_chains
+                    self.program, self.target, self._traced(), self.key_start, num_chains
                 )
             else:
                 started = self._at(positions)
@@ -159,7 +180,15 @@ class Session:
         self.annealing = Annealing(worst, self.settings.num_warmup)
 
     def _at(self, positions: Any) -> tuple[Chain, Any, Any]:
-        return start_at(self.program, self.target, traced(self.tuning), self.key_start, positions)
+        return start_at(self.program, self.target, self._traced(), self.key_start, positions)
+
+    def _traced(self) -> tuple[Tuning, ...]:
+        """What is tuned as the program takes it: where chains are tuned apart, for each of them."""
+        shared = traced(self.tuning)
+        if not self.program.tunes_chains:
+            return shared
+        num_chains = self.settings.num_chains
+        return jax.tree.map(lambda a: a if a.ndim else jnp.broadcast_to(a, num_chains), shared)
 
     def _spread(self, chains: Chain) -> Chain:
         """Chains on the devices they will run on."""
@@ -178,6 +207,8 @@ class Session:
         self.target = self.posterior.tempered(self.inverse_temperature)
         self.annealing = Annealing(meta["worst_start"], self.settings.num_warmup)
         self.adaptation.remember(learnt_in(arrays))
+        if self.program.tunes_chains:  # their references are arrays, and not in the description
+            self.tuning = self.adaptation.settled(self.tuning)
         shape = (self.settings.num_chains, self.posterior.prior.num_coordinates)
         z = jax.ShapeDtypeStruct(shape, jnp.result_type(float))
         like, _, _ = eqx.filter_eval_shape(self._at, z)
@@ -207,7 +238,10 @@ class Session:
         if self.store is None:
             return
         stop = self.signals.number
-        if stop is not None or (self._is_due() if self.settings.chunk_size is None else cut):
+        # What references are fitted to is large: in warm-up it is committed when it is time.
+        by_time = self.program.shows_gradients and not self._is_warm()
+        by_time = by_time or self.settings.chunk_size is None
+        if stop is not None or (self._is_due() if by_time else cut):
             self._commit()
         if stop is not None:
             num_warmup = self.settings.num_warmup
@@ -238,47 +272,87 @@ class Session:
         self.chains = self._spread(self._at(self.chains.state.position)[0])
 
     def advance(
-        self, first_step: int, num_draws: int, steps_per_draw: int, *, keep: bool
+        self,
+        first_step: int,
+        num_draws: int,
+        steps_per_draw: int,
+        *,
+        keep: bool,
+        is_warmup: bool = False,
     ) -> tuple[Tally, dict[str, np.ndarray]]:
         """One call of the compiled program; tallies and draws come back as (chains, draws, ...)."""
         schedule = Schedule(
-            jnp.uint32(first_step), jnp.int32(num_draws), jnp.uint32(steps_per_draw), np.array(keep)
+            jnp.uint32(first_step),
+            jnp.int32(num_draws),
+            jnp.uint32(steps_per_draw),
+            np.array(keep),
+            np.array(is_warmup),
         )
         self.chains, tally, draws = advance(
-            self.program, self.target, traced(self.tuning), self.key_steps, self.chains, schedule
+            self.program, self.target, self._traced(), self.key_steps, self.chains, schedule
         )
         # Copies: a view would keep the whole buffer alive, of which the draws may be a small part.
         tally = Tally(*(np.asarray(part)[:, :num_draws].copy() for part in tally))
         return tally, {n: np.asarray(d)[:, :num_draws].copy() for n, d in draws.items() if keep}
 
+    def _is_warm(self) -> bool:
+        return self.warmup_done == self.settings.num_warmup
+
+    def _deadline(self) -> float:
+        until = self.settings.until
+        seconds = None if until is None else until.max_time
+        return math.inf if seconds is None else self.began + seconds
+
+    def _end_in_warm_up(self) -> None:
+        """Time was over before the first draw: a run with no draws, that can be resumed."""
+        self.stopped_by = "max_time"
+        if self.store is not None:
+            self._commit()
+
+    def _nothing_drawn(self) -> dict[str, np.ndarray]:
+        """All that is recorded, of no draws."""
+        tally, draws = self.advance(0, 0, 1, keep=True)
+        return self._recorded_of(tally, draws)
+
     def _warm_up(self) -> None:
         """Windows of steps whose tuning follows what the last ones did."""
         began, seconds, first = time.monotonic(), self.seconds["warmup"], self.warmup_done
-        total = self.settings.num_warmup
+        total, deadline = self.settings.num_warmup, self._deadline()
         while self.warmup_done < total:
             done = self.warmup_done
+            # First what is tuned: states at another temperature are computed by it, as they are
+            # when the run is taken up from here.
+            self.tuning, window = self.adaptation.window(done, self.tuning)
             if total >= MIN_WARMUP:
                 self._temper(self.annealing.inverse_temperature(done))
-            self.tuning, window = self.adaptation.window(done, self.tuning)
             steps = min(window, total - done)
-            tally, _ = self.advance(done, 1, steps, keep=False)
+            seen = self._window(done, steps)
             self.warmup_done = done = done + steps
-            rates, tried = _rates(tally)
-            each = tried / self.settings.num_chains
-            self.adaptation.update(done, rates, each, self.chains.state.position)
+            self.adaptation.update(done, seen)
             if done == total:
                 self.tuning = self.adaptation.settled(self.tuning)
             self.seconds["warmup"] = seconds + time.monotonic() - began
             left = (time.monotonic() - began) * (total - done) / (done - first)
-            self._show("warm-up", (done, total), rates[self.lead], None, left)
+            self._show("warm-up", (done, total), seen.rates[self.lead], None, left)
             self.look(cut=True)
+            if time.monotonic() > deadline:
+                break
+
+    def _window(self, done: int, steps: int) -> Seen:
+        """Some steps of warm-up; with the place and gradient after each, where these are wanted."""
+        if not self.program.shows_gradients:
+            tally, _ = self.advance(done, 1, steps, keep=False)
+            return _seen(tally, self.chains.state.position, None)
+        tally, draws = self.advance(done, steps, 1, keep=True, is_warmup=True)
+        trail = draws["position"], draws[GRADIENT]
+        return _seen(tally, self.chains.state.position, trail)
 
     def _draw(self) -> None:
         """Draws until there are `num_samples`, or until they are good enough."""
         first_size = self.settings.chunk_size or 1
         self.pace = Pace(first_size, self.draws_done, self.seconds["sampling"])
         if self.settings.until is None:
-            self._draw_to_goal(None)
+            self._draw_to_goal(math.inf)
         else:
             self.stopped_by = self._draw_until(self.settings.until)
         if self.store is not None and (self.pending or not self.store.contents.chunks):
@@ -286,9 +360,8 @@ class Session:
 
     def _draw_until(self, until: Until) -> str:
         """Draws to one goal after another; returns what ended the run."""
-        deadline = None if until.max_time is None else self.began + until.max_time
         while True:
-            if not self._draw_to_goal(deadline):
+            if not self._draw_to_goal(self._deadline()):
                 return "max_time"
             if self.draws_done == self.goal and until.is_reached(self._recorded()):
                 return "until"
@@ -296,10 +369,10 @@ class Session:
                 return "max_samples"
             self.goal = until.next_goal(self.goal)
 
-    def _draw_to_goal(self, deadline: float | None) -> bool:
+    def _draw_to_goal(self, deadline: float) -> bool:
         """Draws until there are `goal`; False if the deadline came before."""
         while self.draws_done < self.goal:
-            if deadline is not None and time.monotonic() > deadline:
+            if time.monotonic() > deadline:
                 return False
             self._draw_some()
         return True
@@ -312,10 +385,7 @@ class Session:
         size = min(self.pace.size, self.program.capacity, self.goal - done, cut - done)
         first_step = self.settings.num_warmup + done * self.settings.thin
         tally, draws = self.advance(first_step, size, self.settings.thin, keep=True)
-        if "position" in draws:
-            every = self.settings.position_every
-            draws["position"] = draws["position"][:, -done % every :: every]
-        self.pending.append(draws | {TALLY + n: a for n, a in tally._asdict().items()})
+        self.pending.append(self._recorded_of(tally, draws))
         self.draws_done = done = done + size
         now = time.monotonic()
         self.seconds["sampling"] = self.pace.seconds_before + now - self.pace.began
@@ -323,6 +393,16 @@ class Session:
             self.pace.adjust(size, now - began)
         self._show_draws(tally, now)
         self.look(cut=done in (cut, self.goal))
+
+    def _recorded_of(self, tally: Tally, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What is kept of draws that follow `draws_done`, and of their counters."""
+        kept = {name: array for name, array in draws.items() if name != GRADIENT}
+        if not self.program.store_positions:
+            kept.pop("position", None)
+        if "position" in kept:
+            every = self.settings.position_every
+            kept["position"] = kept["position"][:, -self.draws_done % every :: every]
+        return kept | {TALLY + name: array for name, array in tally._asdict().items()}
 
     def _show_draws(self, tally: Tally, now: float) -> None:
         pace, done, thin = self.pace, self.draws_done, self.settings.thin
@@ -340,7 +420,7 @@ class Session:
     ) -> None:
         """Show how many steps of how many are done, and the seconds that are left."""
         step_size = self.tuning[self.lead].get("step_size")
-        size = None if step_size is None else float(step_size)
+        size = None if step_size is None else float(np.median(step_size))
         self.progress.show(Status(phase, *steps, rate, size, ess, left))
 
     def _recorded(self) -> dict[str, np.ndarray]:
@@ -369,7 +449,29 @@ def _names(moves: Sequence[Kernel]) -> tuple[str, ...]:
     )
 
 
-def _rates(tally: Tally) -> tuple[np.ndarray, np.ndarray]:
-    """The mean acceptance rate of each move over all chains, and how often it was tried."""
-    tried = tally.tried.sum(axis=(0, 1))
-    return tally.acceptance_rate.sum(axis=(0, 1)) / np.maximum(tried, 1), tried
+def _seen(tally: Tally, positions: Any, trail: tuple[np.ndarray, np.ndarray] | None) -> Seen:
+    """What a window has shown, by its tally (chains, draws, moves)."""
+    accepted, tried = tally.acceptance_rate.sum(axis=1), tally.tried.sum(axis=1)
+    total = tried.sum(axis=0)
+    # Over chains and draws at once: a sum of sums would round differently.
+    rates = tally.acceptance_rate.sum(axis=(0, 1)) / np.maximum(total, 1)
+    # A chain that did not try a move says nothing of it.
+    chain_rates = np.where(tried > 0, accepted / np.maximum(tried, 1), rates)
+    return Seen(rates, total / len(tried), chain_rates, positions, trail)
+
+
+def _in_the_middle(tuning: Tuning) -> dict[str, float]:
+    """What a move is tuned to, as plain numbers; where chains differ, the median of them."""
+    middle = {n: np.median(v) if np.ndim(v) else v for n, v in tuning.items() if n != "reference"}
+    if "num_kicks" in middle:
+        middle["num_kicks"] = int(middle["num_kicks"])
+    return {name: np.asarray(value).item() for name, value in middle.items()}
+
+
+def _of_chains(tuning: Tuning) -> dict[str, list[float]]:
+    """What a move is tuned to for each chain, where they are tuned apart."""
+    return {
+        name: np.asarray(value).tolist()
+        for name, value in tuning.items()
+        if name != "reference" and np.ndim(value)
+    }

@@ -10,7 +10,7 @@ import numpy as np
 
 from traceclass.arrays import as_floats
 from traceclass.errors import UserTypeError, UserValueError
-from traceclass.kernels.base import Kernel, Tuning
+from traceclass.kernels.base import ADAPT, Kernel, Tuning
 from traceclass.posterior import Posterior, require_posterior
 from traceclass.sampling.adaptation import MIN_WARMUP
 from traceclass.sampling.devices import default_group_size
@@ -43,6 +43,11 @@ class Settings:
     chunk_size: int | None
     group_size: int
 
+    @property
+    def adapts_references(self) -> bool:
+        """Whether chains find references of their own, so that each of them is tuned by itself."""
+        return any(move.adapts_reference for move in self.kernel.moves)
+
     def plain(self) -> dict[str, Any]:
         """The settings that the draws depend on, as plain values for the identity of a run."""
         is_word = isinstance(self.step_size, str)
@@ -55,6 +60,7 @@ class Settings:
             "store_positions": self.position_every,
             "group_size": self.group_size,
             **self.kernel.settings(),
+            **({"reference": ADAPT} if self.adapts_references else {}),
         }
 
 
@@ -192,8 +198,14 @@ def _is_adapted(kernel: Kernel, step_size: Any, num_warmup: int) -> bool:
         raise UserValueError(
             f"{kernel.name} needs num_warmup >= {MIN_WARMUP}, got {num_warmup}: {kernel.why_warmup}"
         )
+    adapts = [move.name for move in kernel.moves if move.adapts_reference]
     if not isinstance(step_size, str):
         kernel.check_step_size(step_size)
+        if adapts:
+            raise UserValueError(
+                f'{adapts[0]} with reference="adapt" needs step_size="adapt", got {step_size!r}: a '
+                "step size means something else by each reference."
+            )
         return False
     if step_size != "adapt":
         raise UserValueError(f'step_size must be a number or "adapt", got {step_size!r}.')

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator
-from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -39,10 +38,10 @@ def start(
     place.
     """
 
-    algorithm = program.kernel.assemble(posterior, tuning)
     references = [move.reference for move in program.kernel.moves if move.reference is not None]
 
-    def find(number: Array) -> tuple[Chain, Array, Array]:
+    def find(tuning: Any, number: Array) -> tuple[Chain, Array, Array]:
+        algorithm = program.kernel.assemble(posterior, tuning)
         chain_key = jax.random.fold_in(key, number)
 
         def attempt(tries: Any) -> Array:
@@ -58,7 +57,12 @@ def start(
         )
         return _chain(program, posterior, tuning, key, number, position)
 
-    return jax.vmap(find)(jnp.arange(num_chains))
+    return jax.vmap(find, (_axis(program), 0))(tuning, jnp.arange(num_chains))
+
+
+def _axis(program: Program) -> int | None:
+    """The axis of what is tuned that belongs to chains, if they are tuned apart."""
+    return 0 if program.tunes_chains else None
 
 
 @eqx.filter_jit
@@ -70,8 +74,12 @@ def start_at(
     positions: Float[Array, "chains z"],
 ) -> tuple[Chain, Array, Array]:
     """Chains at the given positions; see `_chain`."""
-    chain_at = partial(_chain, program, posterior, tuning, key)
-    return jax.vmap(chain_at)(jnp.arange(len(positions)), positions)
+
+    def chain_at(tuning: Any, number: Array, position: Array) -> tuple[Chain, Array, Array]:
+        return _chain(program, posterior, tuning, key, number, position)
+
+    each = jax.vmap(chain_at, (_axis(program), 0, 0))
+    return each(tuning, jnp.arange(len(positions)), positions)
 
 
 def shrunken_draws(
@@ -133,8 +141,8 @@ def gradients_in_words() -> Generator[None, None, None]:
             raise
         raise UserValueError(
             "this kernel needs the gradient of the log-likelihood, and JAX has none of "
-            "jax.pure_callback. Use tc.pcn or tc.elliptical_slice, or give it a gradient by "
-            "jax.custom_vjp."
+            'jax.pure_callback. Use tc.pcn or tc.elliptical_slice, without reference="adapt", or '
+            "give it a gradient by jax.custom_vjp."
         ) from error
 
 

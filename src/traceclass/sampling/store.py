@@ -120,7 +120,7 @@ def open_run(path: str | os.PathLike[str], posterior: Posterior | None = None) -
     if status.run is None:
         raise StoreError(
             f"{path} has no draws yet (warm-up step {status.warmup_done} of {status.num_warmup}); "
-            "open it later."
+            "resume it, or open it later."
         )
     return dataclasses.replace(status.run, posterior=posterior)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from traceclass.kernels.base import Kernel, Tuning
 from traceclass.posterior import Posterior
@@ -13,7 +12,7 @@ from traceclass.sampling.adaptation.trajectory import (
     TrajectoryAdaptation,
     values_and_log_likelihood,
 )
-from traceclass.sampling.adaptation.windows import WINDOW, Memory
+from traceclass.sampling.adaptation.windows import WINDOW, Memory, Seen
 
 # Kicks of a trajectory on the way from the prior draw to the posterior, where momentum is of no use
 # for long.
@@ -61,21 +60,21 @@ class MoveAdaptation:
         kicks = min(most, self._turns.kicks(step_size))
         return {"step_size": step_size, "num_kicks": kicks}, WINDOW
 
-    def update(self, done: int, acceptance_rate: float, tried: float, positions: Any) -> None:
-        """Learn from the window that ended after `done` steps."""
+    def update(self, done: int, seen: Seen, number: int) -> None:
+        """Learn from the window that ended after `done` steps; `number` is the move's."""
         first, second, third = self._quarters
         if self._turns is not None and self._in_trial:
             if done == self._trial_ends:  # and not cut short by the end of the quarter
-                self._turns.learn(positions)
+                self._turns.learn(seen.positions)
             if done == third:
                 self._turns.choose()
                 self._steps.restart()
             return
-        self._steps.update(acceptance_rate, tried)
+        self._steps.update(seen.rates[number], seen.tried[number])
         if done == (second if self._turns is None else first):
             self._steps.restart()
         if self._turns is not None and done == second:
-            self._turns.look(positions)
+            self._turns.look(seen.positions)
 
     def settled(self) -> Tuning:
         """What to freeze."""

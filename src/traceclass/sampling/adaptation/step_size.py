@@ -1,4 +1,4 @@
-"""Step sizes by dual averaging, pooled over chains."""
+"""Step sizes by dual averaging, pooled over chains or one for each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _dual_averaging(target: float, gamma: float) -> tuple[Callable[..., Any], ..
     return init, jax.jit(update), final
 
 
-def _begun_at(init: Callable[..., Any], step_size: float) -> Any:
+def _begun_at(init: Callable[..., Any], step_size: float | np.ndarray) -> Any:
     """Dual averaging that begins at `step_size`, is drawn towards it, and has it as its average.
 
     BlackJAX draws towards ten times what it is given, and averages from 1.
@@ -42,25 +42,38 @@ def _begun_at(init: Callable[..., Any], step_size: float) -> Any:
 class StepSizeAdaptation:
     """Moves log(step size) until the mean acceptance rate of all chains meets the target.
 
-    BlackJAX's dual averaging, pooled over chains. `restart` begins again from where it is and with
-    smaller moves, so that the average it ends with forgets what was before.
+    BlackJAX's dual averaging, pooled over chains, or number by number for each of `num_chains`.
+    `restart` begins again from where it is and with smaller moves, so that the average it ends with
+    forgets what was before.
     """
 
-    def __init__(self, rule: StepSizeRule):
+    def __init__(self, rule: StepSizeRule, num_chains: int | None = None):
         assert rule.target is not None
         self._phases = [_dual_averaging(rule.target, gamma) for gamma in _GAMMAS]
         self._phase = 0
         self._largest = rule.largest
-        self._state = _begun_at(self._phases[0][0], rule.first)
-        self._sum, self._tried = 0.0, 0.0
+        first = rule.first if num_chains is None else np.full(num_chains, rule.first)
+        self._state = _begun_at(self._phases[0][0], first)
+        self._sum, self._tried = self._nothing, 0.0
 
     @property
-    def step_size(self) -> float:
-        """The step size to try next."""
-        return min(float(jnp.exp(self._state.log_step_size)), self._largest)
+    def _nothing(self) -> Any:
+        """A sum of no acceptance rates."""
+        shape = np.shape(self._state.log_step_size)
+        return np.zeros(shape) if shape else 0.0
 
-    def update(self, acceptance_rate: float, tried: float) -> None:
-        """Learn from `tried` steps per chain and their mean acceptance rate.
+    def _limited(self, sizes: Any) -> Any:
+        """Step sizes, no larger than there may be: a number, or one for each chain."""
+        limited = np.minimum(np.asarray(sizes, dtype=np.float64), self._largest)
+        return limited if limited.ndim else float(limited)
+
+    @property
+    def step_size(self) -> Any:
+        """The step size to try next: a number, or one for each chain."""
+        return self._limited(jnp.exp(self._state.log_step_size))
+
+    def update(self, acceptance_rate: Any, tried: float) -> None:
+        """Learn from `tried` steps per chain and their mean acceptance rate, or that of each.
 
         They are pooled until they make a window; fewer tell too little.
         """
@@ -69,25 +82,29 @@ class StepSizeAdaptation:
         if self._tried >= WINDOW:
             _, update, _ = self._phases[self._phase]
             self._state = update(self._state, self._sum / self._tried)
-            self._sum, self._tried = 0.0, 0.0
+            self._sum, self._tried = self._nothing, 0.0
 
-    def restart(self) -> None:
-        """Begin again from the step size found so far."""
-        found, self._phase = self.settled(), 1
-        self._state = _begun_at(self._phases[1][0], found)
-        self._sum, self._tried = 0.0, 0.0
+    def restart(self, *, is_settling: bool = True) -> None:
+        """Begin again from the step size found so far; if it is not to settle, from the latest."""
+        found = self.settled() if is_settling else self.step_size
+        self._phase = int(is_settling)
+        self._state = _begun_at(self._phases[self._phase][0], found)
+        self._sum, self._tried = self._nothing, 0.0
 
-    def settled(self) -> float:
+    def settled(self) -> Any:
         """The step size to freeze: the weighted average of those tried."""
         _, _, final = self._phases[self._phase]
-        return min(float(final(self._state)), self._largest)
+        return self._limited(final(self._state))
 
     def memory(self) -> Memory:
         """All it has learnt; `remember` takes it back."""
         dual = {name: np.asarray(value) for name, value in self._state._asdict().items()}
+        if np.ndim(self._sum):
+            return dual | {"sums": self._sum, "pooled": np.array([0, self._tried, self._phase])}
         return dual | {"pooled": np.array([self._sum, self._tried, self._phase])}
 
     def remember(self, memory: Memory) -> None:
         self._state = type(self._state)(*(jnp.asarray(memory[n]) for n in self._state._fields))
-        self._sum, self._tried, phase = memory["pooled"].tolist()
+        pooled, self._tried, phase = memory["pooled"].tolist()
+        self._sum = memory["sums"] if np.ndim(self._nothing) else pooled
         self._phase = int(phase)

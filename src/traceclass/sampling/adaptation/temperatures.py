@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
 from traceclass.kernels.base import Ladder, Tuning
 from traceclass.kernels.tempered import kicks_of, largest_step_size
-from traceclass.sampling.adaptation.windows import WINDOW, Memory
+from traceclass.sampling.adaptation.windows import WINDOW, Memory, Seen
 
 # Windows before the first new schedule, and how much longer the warm-up has become at each further
 # one: early schedules come from chains that have not arrived, and each is estimated from the
@@ -92,9 +90,8 @@ class TemperedAdaptation:
         del done
         return self._tuning(self._log_sizes, tuning), WINDOW
 
-    def update(self, done: int, rates: np.ndarray, tried: np.ndarray, positions: Any) -> None:
-        del positions
-        gaps = len(self._log_sizes)
+    def update(self, done: int, seen: Seen) -> None:
+        rates, tried, gaps = seen.rates, seen.tried, len(self._log_sizes)
         of_moves, num_moves = (
             part[: gaps * self._num_moves].reshape(gaps, self._num_moves)[:, self._sized]
             for part in (rates, tried)

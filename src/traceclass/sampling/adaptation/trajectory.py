@@ -13,6 +13,7 @@ import numpy as np
 
 from traceclass.posterior import Posterior
 from traceclass.sampling.adaptation.windows import Memory
+from traceclass.sampling.functionals import few_of
 
 # Lengths of a trajectory that are tried, as shares of a quarter turn.
 SHARES = (1.0, 0.5, 0.25)
@@ -23,8 +24,6 @@ _LONGEST_IN_TRIAL = 2
 _MARGIN = 0.1
 # A trajectory in warm-up never takes more kicks than this.
 MOST_KICKS = 200
-# Values of the function at this many of the data's points are enough to see it move.
-_MOST_POINTS = 200
 
 
 class TrajectoryAdaptation:
@@ -43,24 +42,25 @@ class TrajectoryAdaptation:
     short trajectories forget the fast part of f_j soon and the slow part never.
     """
 
-    def __init__(self, functional: Callable[[Any], Any]):
-        self._functional = functional
+    def __init__(self, functional: Callable[[Any], Any], most_kicks: int = MOST_KICKS):
+        self._functional, self._most = functional, most_kicks
         self._before = np.zeros(0)
         self._seen = _Sums(1)
         self._jumps = _Sums(len(SHARES))
         self._num_trials = 0
         self.share = SHARES[0]
 
-    def kicks(self, step_size: float) -> int:
-        """The number of kicks that makes the present share at this step size."""
-        return int(np.clip(round(0.5 * math.pi * self.share / step_size), 1, MOST_KICKS))
+    def kicks(self, step_size: Any) -> Any:
+        """The number of kicks that makes the present share at this step size, or at each."""
+        kicks = np.clip(np.round(0.5 * math.pi * self.share / step_size), 1, self._most).astype(int)
+        return kicks if kicks.ndim else int(kicks)
 
-    def next_trial(self, step_size: float) -> int:
+    def next_trial(self, step_size: Any) -> int:
         """Take up the next share, and say how many trajectories its trial is made of."""
         self.share = SHARES[0]
-        longest = self.kicks(step_size)
+        longest = float(np.median(self.kicks(step_size)))
         self.share = SHARES[self._num_trials % len(SHARES)]
-        return round(_LONGEST_IN_TRIAL * longest / self.kicks(step_size))
+        return round(_LONGEST_IN_TRIAL * longest / float(np.median(self.kicks(step_size))))
 
     def look(self, positions: Any) -> None:
         """See where the chains are before the first trial."""
@@ -152,7 +152,6 @@ def values_and_log_likelihood(posterior: Posterior, positions: Any) -> Any:
 
     def of_chain(z: Any) -> Any:
         values = posterior.values_of(z)
-        few = jnp.ravel(values)[:: max(1, values.size // _MOST_POINTS)]
-        return jnp.append(few, posterior.log_prob(values, z))
+        return jnp.append(few_of(values), posterior.log_prob(values, z))
 
     return jax.vmap(of_chain)(positions)

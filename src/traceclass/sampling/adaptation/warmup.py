@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
-
-import numpy as np
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from traceclass.kernels.base import Kernel, Tuning
 from traceclass.posterior import Posterior
+from traceclass.sampling.adaptation.chainwise import ChainwiseAdaptation
 from traceclass.sampling.adaptation.move import MoveAdaptation
 from traceclass.sampling.adaptation.temperatures import TemperedAdaptation
-from traceclass.sampling.adaptation.windows import WINDOW, Memory
+from traceclass.sampling.adaptation.windows import WINDOW, Memory, Seen
 
 
 class Adaptation(Protocol):
@@ -26,11 +25,8 @@ class Adaptation(Protocol):
         """What to run with after `done` steps, and for how many at most."""
         ...
 
-    def update(self, done: int, rates: np.ndarray, tried: np.ndarray, positions: Any) -> None:
-        """Learn from the window that ended after `done` steps.
-
-        `rates` and `tried` are each move's mean acceptance rate and how often a chain tried it.
-        """
+    def update(self, done: int, seen: Seen) -> None:
+        """Learn from the window that ended after `done` steps."""
         ...
 
     def settled(self, tuning: list[Tuning]) -> list[Tuning]:
@@ -49,7 +45,9 @@ class Adaptation(Protocol):
 class Separately:
     """Every move that has a step size adapts it by itself; the others keep what they have."""
 
-    def __init__(self, adaptations: dict[int, MoveAdaptation], num_moves: int):
+    def __init__(
+        self, adaptations: Mapping[int, MoveAdaptation | ChainwiseAdaptation], num_moves: int
+    ):
         self._adaptations = adaptations
         self._num_moves = num_moves
 
@@ -65,9 +63,9 @@ class Separately:
             steps = min(steps, longest)
         return tuning, steps
 
-    def update(self, done: int, rates: np.ndarray, tried: np.ndarray, positions: Any) -> None:
+    def update(self, done: int, seen: Seen) -> None:
         for number, adaptation in self._adaptations.items():
-            adaptation.update(done, rates[number], tried[number], positions)
+            adaptation.update(done, seen, number)
 
     def settled(self, tuning: list[Tuning]) -> list[Tuning]:
         each = self._adaptations
@@ -89,13 +87,24 @@ class Separately:
 
 
 def adaptation_of(
-    kernel: Kernel, num_warmup: int, posterior: Posterior, *, sizes_are_given: bool
+    kernel: Kernel,
+    num_warmup: int,
+    posterior: Posterior,
+    num_chains: int,
+    *,
+    sizes_are_given: bool,
 ) -> Adaptation:
     """How this kernel is tuned in a warm-up of `num_warmup` steps."""
     if kernel.ladder is not None:
         return TemperedAdaptation(kernel.ladder, num_warmup, sizes_are_given=sizes_are_given)
+
+    def of_move(move: Kernel) -> MoveAdaptation | ChainwiseAdaptation:
+        if move.adapts_reference:
+            return ChainwiseAdaptation(move, num_warmup, posterior, num_chains)
+        return MoveAdaptation(move, num_warmup, posterior)
+
     adapted = {
-        number: MoveAdaptation(move, num_warmup, posterior)
+        number: of_move(move)
         for number, move in enumerate(kernel.moves)
         if move.rule is not None and not sizes_are_given
     }

@@ -1,0 +1,107 @@
+r"""A Gaussian reference fitted to draws of a posterior and their scores.
+
+The score of a draw x in whitened coordinates is a = g - x, g the gradient of the log-likelihood. A
+Gaussian N(m, G) has the score -G^-1 (x - m), and the fit makes the mean square difference of the
+two, measured in G, small (Seyboldt, Carlson & Carpenter 2026):
+
+    m = mean(x) + G mean(a),   G cov(a) G = cov(x),
+
+the latter first along each coordinate, G = S^2 with s_i^4 = var(x_i) / var(a_i), and then, in
+coordinates scaled by S, within the span of the leading directions of draws and of scores.
+
+It returns to the prior by itself where the data say nothing. There g_i = 0, so a_i = -x_i to the
+last bit, and s_i = 1 and m_i = 0 exactly, however few draws there are; a fit to draws alone would
+carry an error of 1 / sqrt(n) in each of ever more coordinates. In general (log s_i)^2 is at most of
+the order var(g_i), and m_i of the order of mean(g_i), whose sums over i stay finite as coordinates
+are added, because the gradient in whitened coordinates lies in the Hilbert space (the paper's
+Theorem 3). Of the other directions finitely many differ. So prior and reference are equivalent in
+the limit (Feldman-Hajek), and a kernel that moves by the reference keeps what makes it robust.
+
+BlackJAX has the same estimator (`metric_estimators.fisher_score_low_rank`). It is compiled anew for
+every number of draws, and took over a hundred times as long as this one, which runs on the host and
+in double precision (benchmarks/README.md).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+# Directions in which the covariance of scaled draws is within this factor of one are left as they
+# are: their gain is small, and what is seen there is mostly chance.
+_CUTOFF = 2.0
+# Added to covariances of scaled draws and scores, so that a direction that one of them does not
+# have is not taken for infinitely long or short.
+_FLOOR = 1e-5
+
+
+class Fitted(NamedTuple):
+    """Mean m, scale s, vectors V and eigenvalues lambda, as a `Reference` has them."""
+
+    mean: np.ndarray
+    scale: np.ndarray
+    vectors: np.ndarray
+    eigenvalues: np.ndarray
+
+
+def fitted(positions: np.ndarray, gradients: np.ndarray, rank: int) -> Fitted:
+    """The fit to draws (n, z) and the gradients of the log-likelihood at them.
+
+    `vectors` has `rank` columns, zeros where fewer directions are worth it.
+    """
+    x = np.asarray(positions, dtype=np.float64)
+    a = np.asarray(gradients, dtype=np.float64) - x
+    mean_x, mean_a = x.mean(axis=0), a.mean(axis=0)
+    x, a = x - mean_x, a - mean_a
+    s = _scale(x, a)
+    vectors, variances = _directions(x / s, a * s, rank)
+    # G mean(a), G = S (I + V diag(variances - 1) V') S.
+    scaled = s * mean_a
+    mean = mean_x + s * (scaled + vectors @ ((variances - 1) * (vectors.T @ scaled)))
+    return Fitted(mean, s, vectors, 1 / variances - 1)
+
+
+def _scale(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """s_i = (var(x_i) / var(a_i))^(1/4); one where a chain has not moved."""
+    squares = (x**2).sum(axis=0), (a**2).sum(axis=0)
+    is_seen = (squares[0] > 0) & (squares[1] > 0)
+    ratio = np.divide(squares[0], squares[1], out=np.ones_like(squares[0]), where=is_seen)
+    return ratio**0.25
+
+
+def _directions(x: np.ndarray, a: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """Orthonormal directions V, and the variances along them, of draws and scores (n, z)."""
+    few = min(rank, len(x) - 1)
+    basis, _ = np.linalg.qr(np.concatenate([_leading(x, few), _leading(a, few)], axis=1))
+    covariance = _geometric_mean(_covariance(x @ basis), _covariance(a @ basis))
+    variances, rotation = np.linalg.eigh(covariance)
+    variances = np.maximum(variances, _FLOOR**2)  # what rounding may have made of nothing
+    far = np.abs(np.log(variances))
+    order = np.argsort(-far)[:rank]
+    order = order[far[order] > np.log(_CUTOFF)]
+    vectors = np.zeros((x.shape[1], rank))
+    vectors[:, : len(order)] = basis @ rotation[:, order]
+    found = np.ones(rank)
+    found[: len(order)] = variances[order]
+    return vectors, found
+
+
+def _leading(rows: np.ndarray, number: int) -> np.ndarray:
+    """The leading right singular vectors of rows (n, z) as columns, by the smaller Gram matrix."""
+    _, vectors = np.linalg.eigh(rows @ rows.T)
+    columns = rows.T @ vectors[:, -number:]
+    return columns / np.maximum(np.linalg.norm(columns, axis=0), np.finfo(float).tiny)
+
+
+def _covariance(rows: np.ndarray) -> np.ndarray:
+    return rows.T @ rows / len(rows) + _FLOOR * np.eye(rows.shape[1])
+
+
+def _geometric_mean(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """The G with G a G = x: a^(-1/2) (a^(1/2) x a^(1/2))^(1/2) a^(-1/2)."""
+    values, vectors = np.linalg.eigh(a)
+    root = (vectors * np.sqrt(values)) @ vectors.T
+    inverse = (vectors / np.sqrt(values)) @ vectors.T
+    values, vectors = np.linalg.eigh(root @ x @ root)
+    return inverse @ (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T @ inverse

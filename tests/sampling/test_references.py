@@ -1,0 +1,260 @@
+"""References that are found in warm-up, one for each chain."""
+
+from __future__ import annotations
+
+import itertools
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+from linear import linear_gaussian
+from small import posterior as small_posterior
+from small import sampled
+
+import traceclass as tc
+from traceclass.kernels.base import Kernel
+from traceclass.sampling.adaptation.chainwise import ChainwiseAdaptation
+from traceclass.sampling.adaptation.fitted_reference import fitted
+from traceclass.sampling.adaptation.windows import WINDOW, Seen
+from traceclass.sampling.session import Session
+
+ADAPTED = tc.hmc.using(reference="adapt")
+
+
+def draws_and_gradients(mean, covariance, num_draws, num_idle, seed=0):
+    """Draws of a Gaussian posterior with `num_idle` coordinates of which the data say nothing."""
+    rng = np.random.default_rng(seed)
+    x = rng.multivariate_normal(mean, covariance, size=num_draws)
+    gradients = -(x - mean) @ np.linalg.inv(covariance) + x
+    idle = rng.normal(size=(num_draws, num_idle))
+    return np.hstack([x, idle]), np.hstack([gradients, np.zeros_like(idle)])
+
+
+def covariance_of(fit) -> np.ndarray:
+    v, s = fit.vectors, fit.scale
+    inner = np.eye(len(s)) + v * (1 / (1 + fit.eigenvalues) - 1) @ v.T
+    return s[:, None] * inner * s
+
+
+def test_a_gaussian_posterior_is_found_from_few_draws():
+    """A Gaussian's score is linear, so as many draws as unknowns determine it."""
+    _, mean, covariance = linear_gaussian(noise=0.05)
+    x, gradients = draws_and_gradients(mean, covariance, num_draws=40, num_idle=0)
+    fit = fitted(x, gradients, rank=6)
+    found = covariance_of(fit)
+    # Directions within a factor of two after scaling are left alone on purpose.
+    relative = np.linalg.eigvals(np.linalg.solve(covariance, found)).real
+    assert relative.min() > 0.45
+    assert relative.max() < 2.2
+    distance = np.sqrt((fit.mean - mean) @ np.linalg.solve(covariance, fit.mean - mean))
+    assert distance < 1.0
+
+
+def test_it_is_the_prior_where_the_data_say_nothing():
+    """Exactly, however few draws: so it stays equivalent to the prior as coordinates are added."""
+    _, mean, covariance = linear_gaussian(noise=0.05)
+    for num_idle in (20, 2_000):
+        x, gradients = draws_and_gradients(mean, covariance, num_draws=50, num_idle=num_idle)
+        fit = fitted(x, gradients, rank=6)
+        np.testing.assert_allclose(fit.scale[6:], 1.0, rtol=1e-12)
+        away = covariance_of(fit)[6:, 6:] - np.eye(num_idle)
+        # What is left is chance in the few directions of draws, not in every coordinate.
+        assert np.linalg.norm(away) < 6.0
+        assert np.linalg.norm(fit.mean[6:]) < 3.0
+
+
+def test_a_chain_that_stood_still_keeps_the_prior():
+    fit = fitted(np.ones((10, 4)), np.zeros((10, 4)), rank=3)
+    np.testing.assert_array_equal(fit.scale, 1.0)
+    np.testing.assert_array_equal(fit.eigenvalues, 0.0)
+    assert np.isfinite(fit.mean).all()
+
+
+def test_chains_are_tuned_apart_and_the_posterior_is_the_closed_form():
+    """Moments of 6 coordinates within 5 standard errors, by ESS; a false alarm in 10^5."""
+    posterior, mean, covariance = linear_gaussian(noise=0.02)
+    run = tc.sample(posterior, ADAPTED, num_warmup=600, num_samples=1_000, progress=False)
+    assert run.acceptance_rate > 0.7
+    sizes = run.chain_tunings[0]["step_size"]
+    assert len(sizes) == 4
+    assert run.step_size == pytest.approx(np.median(sizes))
+    # By the prior alone the step would be of the order of the noise.
+    assert min(sizes) > 0.3
+    x = run.positions
+    ess = np.array([run_ess(x[..., i]) for i in range(x.shape[-1])])
+    errors = np.sqrt(np.diag(covariance) / ess)
+    assert (np.abs(x.mean(axis=(0, 1)) - mean) < 5 * errors).all()
+    spread = x.var(axis=(0, 1)) / np.diag(covariance)
+    assert (np.abs(spread - 1) < 5 * np.sqrt(2 / ess)).all()
+
+
+def run_ess(draws: np.ndarray) -> float:
+    from traceclass.sampling.diagnostics import worst_of
+
+    return worst_of(draws)[0]
+
+
+def test_references_are_frozen_before_draws_count():
+    """After the last fit no window changes them, and after warm-up nothing changes at all."""
+    posterior, _, _ = linear_gaussian()
+    adaptation = ChainwiseAdaptation(tc.hmc, 400, posterior, num_chains=2)
+    rng = np.random.default_rng(0)
+    references = []
+    for done in range(0, 400, WINDOW):
+        tuning, steps = adaptation.window(done)
+        assert steps <= WINDOW
+        references.append(np.asarray(tuning["reference"].mean).copy())
+        trail = rng.normal(size=(2, 2, WINDOW, 6))
+        rates = np.full((2, 1), 0.8)
+        seen = Seen(rates[0], np.array([WINDOW]), rates, trail[0][:, -1], (trail[0], trail[1]))
+        adaptation.update(done + steps, seen, 0)
+    changed = [not np.array_equal(a, b) for a, b in itertools.pairwise(references)]
+    assert any(changed[:12])
+    assert not any(changed[12:])
+
+
+def test_it_is_traced_once():
+    """A new reference is a new array, not a new program."""
+    traces = []
+
+    def counting(posterior, step_size, num_kicks):
+        algorithm = tc.hmc.build(posterior, step_size, num_kicks)
+
+        def step(key, state):
+            traces.append("step")
+            return algorithm.step(key, state)
+
+        return algorithm._replace(step=step)
+
+    counted = Kernel(counting, tc.hmc.rule, thin=1, kicks=tc.hmc.kicks).using(reference="adapt")
+    posterior, _, _ = linear_gaussian()
+    settings = {"num_warmup": 400, "num_samples": 10, "num_chains": 2, "progress": False}
+    tc.sample(posterior, counted, **settings)
+    assert traces == ["step"]
+    other = eqx.tree_at(lambda p: p.likelihood.observations, posterior, np.zeros(8, np.float32))
+    tc.sample(other, counted, seed=1, **settings)
+    assert traces == ["step"]
+
+
+def test_a_run_is_stored_resumed_and_opened(tmp_path):
+    """Stopped in warm-up or between draws, it goes on to the same draws bit for bit."""
+    kernel = tc.cycle(ADAPTED, tc.node_swap)
+    whole = sampled(kernel=kernel)
+    stored = sampled(tmp_path / "run", kernel=kernel, num_samples=50)
+    more = sampled(tmp_path / "run", kernel=kernel, resume=True)
+    assert more.sha256() == whole.sha256()
+    opened = tc.open_run(tmp_path / "run", small_posterior())
+    assert opened.chain_tunings == whole.chain_tunings
+    assert opened.sha256() == whole.sha256()
+    np.testing.assert_array_equal(stored.draws["ends"], whole.draws["ends"][:, :50])
+
+
+class StopError(Exception):
+    """Raised in mid-run, as a kill would end it."""
+
+
+@pytest.mark.parametrize("stop", [60, pytest.param(160, marks=pytest.mark.long)])
+def test_a_run_that_anneals_is_resumed(stop, tmp_path, monkeypatch):
+    """Right after a fit, while states are still computed at another temperature."""
+    settings = {"kernel": ADAPTED, "target": small_posterior(noise=0.001), "num_warmup": 800}
+    settings |= {"num_samples": 10, "chunk_size": None}
+    whole = sampled(**settings)
+    update = Session.look
+
+    def look(session, *, cut):
+        update(session, cut=cut)
+        if session.warmup_done == stop:
+            session._commit()
+            raise StopError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Session, "look", look)
+        with pytest.raises(StopError):
+            sampled(tmp_path / "run", **settings)
+    resumed = sampled(tmp_path / "run", resume=True, **settings)
+    assert resumed.sha256() == whole.sha256()
+
+
+def test_another_trajectory_beside_it_cuts_its_windows_short():
+    """Trials of the second one end at any step; the first one still fits and settles."""
+    run = sampled(kernel=tc.cycle(ADAPTED, tc.hmc), num_samples=10)
+    assert run.moves == ["hmc_1", "hmc_2"]
+    assert len(run.chain_tunings[0]["step_size"]) == 2
+    assert run.chain_tunings[1] == {}
+
+
+def test_draws_that_are_of_no_use_leave_a_reference_as_it_is():
+    """NaN among gradients, and a chain that stood still."""
+    posterior, _, _ = linear_gaussian()
+    adaptation = ChainwiseAdaptation(tc.hmc, 400, posterior, num_chains=2)
+    before = adaptation.settled()["reference"]
+    x = np.random.default_rng(0).normal(size=(2, WINDOW, 6))
+    x[1] = 1.0
+    gradients = np.full_like(x, np.nan)
+    gradients[1] = 1e6
+    rates = np.full((2, 1), 0.5)
+    for window in range(4):
+        adaptation.window(window * WINDOW)
+        seen = Seen(rates[0], np.array([WINDOW]), rates, x[:, -1], (x, gradients))
+        adaptation.update((window + 1) * WINDOW, seen, 0)
+    after = adaptation.settled()["reference"]
+    np.testing.assert_array_equal(after.mean, before.mean)
+    np.testing.assert_array_equal(after.scale, before.scale)
+
+
+def test_kernels_without_gradients_find_one_too_and_say_when_they_cannot():
+    posterior, _, _ = linear_gaussian(noise=0.05)
+    pcn = tc.pcn.using(reference="adapt")
+    run = tc.sample(posterior, pcn, num_warmup=2_000, num_samples=50, progress=False)
+    plain = tc.sample(posterior, tc.pcn, num_warmup=2_000, num_samples=50, progress=False)
+    assert run.step_size > 3 * plain.step_size
+
+    def called_back(values):
+        shape = jax.ShapeDtypeStruct((), values.dtype)
+        return jax.pure_callback(
+            lambda v: -np.sum(np.asarray(v) ** 2), shape, values, vmap_method="sequential"
+        )
+
+    blind = tc.Posterior(posterior.prior, tc.Likelihood(np.zeros((1, 1)), called_back))
+    with pytest.raises(tc.UserError, match="needs the gradient"):
+        tc.sample(blind, pcn, num_warmup=400, num_samples=10, progress=False)
+
+
+def test_outside_of_sampling_there_is_no_reference_to_be_found():
+    posterior, _, _ = linear_gaussian()
+    with pytest.raises(tc.UserError, match="needs the warm-up"):
+        ADAPTED(posterior, 0.1)
+    with pytest.raises(tc.UserError, match="needs the warm-up"):
+        tc.smc_kernel(ADAPTED)
+    with pytest.raises(tc.UserError, match="finds no reference"):
+        tc.elliptical_slice.using(reference="adapt")
+
+
+def test_a_run_by_the_prior_is_another_run(tmp_path):
+    sampled(tmp_path / "run", kernel=ADAPTED, num_samples=10)
+    with pytest.raises(tc.StoreError, match="reference adapt there, none here"):
+        sampled(tmp_path / "run", kernel=tc.hmc, num_samples=10, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "settings", "words"),
+    [
+        (ADAPTED, {"step_size": 0.1}, "needs step_size"),
+        (ADAPTED, {"num_warmup": 100}, "num_warmup >= 400"),
+    ],
+)
+def test_what_it_needs_is_said(kernel, settings, words):
+    posterior, _, _ = linear_gaussian()
+    with pytest.raises(tc.UserError, match=words):
+        tc.sample(posterior, kernel, progress=False, **settings)
+
+
+def test_tempering_needs_a_reference_that_is_there():
+    with pytest.raises(tc.UserError, match="does not find references"):
+        tc.tempered(tc.cycle(ADAPTED, tc.node_swap))
+
+
+def test_a_word_that_is_no_reference_is_refused():
+    with pytest.raises(tc.UserError, match="adapt"):
+        tc.hmc.using(reference="fit")
