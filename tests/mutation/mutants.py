@@ -317,8 +317,8 @@ MUTANTS = [
     ),
     Mutant(
         "sampling/adaptation/step_size.py",
-        "self._sum, self._tried, phase = memory",
-        "_, _, phase = memory",
+        "pooled, self._tried, phase = memory",
+        "pooled, _, phase = memory",
         ("sampling/test_adaptation.py",),
     ),
     Mutant(
@@ -333,7 +333,51 @@ MUTANTS = [
         "",
         ("sampling/test_until.py",),
     ),
-    Mutant("sampling/diagnostics.py", "worst > LARGEST_RHAT", "worst > 2 * LARGEST_RHAT", RUN),
+    Mutant(
+        "sampling/verdict.py",
+        "if worst.rhat <= largest:",
+        "if worst.rhat <= 2 * largest:",
+        ("sampling/test_verdict.py",),
+    ),
+    Mutant(
+        "sampling/verdict.py",
+        "if np.ptp(chain) else 1.0",
+        "if np.ptp(chain) else np.inf",
+        ("sampling/test_verdict.py",),
+    ),
+    Mutant(
+        "kernels/reference.py",
+        "(1 - self.scale) * (1 + self.scale) / self.scale**2",
+        "(1 - self.scale) * (1 + self.scale) / self.scale",
+        ("kernels/test_reference.py",),
+    ),
+    Mutant(
+        "sampling/adaptation/fitted_reference.py",
+        "ratio**0.25",
+        "ratio**0.5",
+        ("sampling/test_references.py",),
+        "scales",
+    ),
+    Mutant(
+        "sampling/adaptation/fitted_reference.py",
+        "mean = mean_x + s *",
+        "mean = mean_x - s *",
+        ("sampling/test_references.py",),
+        "gaussian_posterior",
+    ),
+    Mutant(
+        "sampling/adaptation/chainwise.py",
+        "if done <= self._fits_end:",
+        "if True:",
+        ("sampling/test_references.py",),
+        "frozen",
+    ),
+    Mutant(
+        "model_choice/stacking.py",
+        "np.maximum(weights, 0.0)",
+        "np.ones_like(weights)",
+        ("model_choice/test_stacking.py",),
+    ),
     Mutant(
         "sampling/until.py",
         "not rhat <= self.rhat",

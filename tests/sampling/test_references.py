@@ -51,6 +51,13 @@ def test_a_gaussian_posterior_is_found_from_few_draws():
     assert distance < 1.0
 
 
+def test_scales_of_independent_coordinates_are_exact():
+    """a_i = -x_i / s_i^2, so var(x_i) / var(a_i) is s_i^4, whatever the draws are."""
+    sds = np.array([0.01, 0.1, 0.5, 1.0, 2.0])
+    x, gradients = draws_and_gradients(np.ones(5), np.diag(sds**2), num_draws=200, num_idle=0)
+    np.testing.assert_allclose(fitted(x, gradients, rank=3).scale, sds, rtol=1e-9)
+
+
 def test_it_is_the_prior_where_the_data_say_nothing():
     """Exactly, however few draws: so it stays equivalent to the prior as coordinates are added."""
     _, mean, covariance = linear_gaussian(noise=0.05)
