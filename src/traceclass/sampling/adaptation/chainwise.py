@@ -20,8 +20,7 @@ from traceclass.sampling.adaptation.trajectory import (
 )
 from traceclass.sampling.adaptation.windows import WINDOW, Memory, Seen
 
-# Directions of a reference besides the coordinates themselves. benchmarks/README.md has what fewer
-# and more of them do.
+# Directions of a reference besides the coordinates themselves. More have not been measured.
 RANK = 40
 # Draws for the first fit, by how much their number grows from fit to fit, and the most of them. Of
 # the draws of a fit, the older ones are left out of the next: they were made on the way.

@@ -17,9 +17,9 @@ are added, because the gradient in whitened coordinates lies in the Hilbert spac
 Theorem 3). Of the other directions finitely many differ. So prior and reference are equivalent in
 the limit (Feldman-Hajek), and a kernel that moves by the reference keeps what makes it robust.
 
-BlackJAX has the same estimator (`metric_estimators.fisher_score_low_rank`). It is compiled anew for
-every number of draws, and took over a hundred times as long as this one, which runs on the host and
-in double precision (benchmarks/README.md).
+BlackJAX has the same estimator (`metric_estimators.fisher_score_low_rank`). It is compiled again
+for every number of draws, which grows from fit to fit, and takes longer once it is compiled;
+`python -m benchmarks.references` says by how much. This one runs on the host.
 """
 
 from __future__ import annotations
