@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from traceclass.experiments import EXPERIMENTS, Experiment
-from traceclass.report.page import Section, altered_in_words, draw, html_page
+from traceclass.report.page import altered_in_words, draw, html_page
 from traceclass.report.tables import Table
 from traceclass.run_directory.checksums import renew_sums
 from traceclass.run_directory.claim import DirectoryError
-from traceclass.run_directory.contents import RESULTS, Stored, read_run, require_keys
+from traceclass.run_directory.contents import RESULTS, Stored, doubted, read_run, require_keys
 from traceclass.sampling.files import write_file
 
 
@@ -26,39 +26,19 @@ def render(path: Path, *, force: bool = False) -> dict[str, Exception]:
     if directory.exists() and not directory.is_dir():
         raise DirectoryError(f"{directory} is not a directory; move it out of the way.")
     failed, sections = {}, []
-    for section in _sections(experiment, stored):
+    with doubted(stored):
+        made = experiment.report.sections(stored)
+    for section in made:
         drawn = {figure.name: draw(figure, directory) for figure in section.figures}
         failed |= {name: error for name, (_, error) in drawn.items() if error is not None}
         sections.append(section._replace(figures=[each for each, _ in drawn.values()]))
-    if failed and _is_doubtful(stored):
-        name, error = next(iter(failed.items()))
-        raise DirectoryError(f"{name} cannot be drawn: {_doubt(stored, error)}") from error
+    for error in failed.values():
+        with doubted(stored, re_raise=False):
+            raise error
     page = html_page(stored, _headline(experiment, stored.results), sections)
     write_file(path / "report.html", [page.encode()])
     renew_sums(path, ["report.html", *(f"figures/{file.name}" for file in directory.glob("*.png"))])
     return failed
-
-
-def _sections(experiment: Experiment, stored: Stored) -> list[Section]:
-    """The page; what cannot be made of files that may be damaged is no bug."""
-    try:
-        return experiment.report.sections(stored)
-    except Exception as error:
-        if not _is_doubtful(stored):
-            raise
-        raise DirectoryError(
-            f"{stored.path} cannot be reported: {_doubt(stored, error)}"
-        ) from error
-
-
-def _is_doubtful(stored: Stored) -> bool:
-    return bool(stored.altered) or not stored.is_summed
-
-
-def _doubt(stored: Stored, error: Exception) -> str:
-    files = ", ".join(stored.altered) or "a file, none of which has a checksum,"
-    reason = " ".join(f"{type(error).__name__} {error}".split())
-    return f"{files} may be damaged ({reason}). Make the run again."
 
 
 def terminal_summary(path: Path, *, force: bool = False) -> tuple[Table, str, list[str]]:

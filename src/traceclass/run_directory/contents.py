@@ -15,13 +15,14 @@ and page are drawn last, from files that are safe already.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import math
 import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -83,6 +84,26 @@ class Stored(NamedTuple):
     # Files that are not as they were written, and whether that is known of them
     altered: tuple[str, ...] = ()
     is_summed: bool = False
+
+
+@contextlib.contextmanager
+def doubted(stored: Stored, *, re_raise: bool = True) -> Generator[None, None, None]:
+    """What cannot be made of files that may be damaged is no bug: one line names them.
+
+    Any other error is raised as it is, or passed over for who has noted it already.
+    """
+    try:
+        yield
+    except Exception as error:
+        if stored.altered or not stored.is_summed:
+            files = ", ".join(stored.altered) or "a file, none of which has a checksum,"
+            reason = " ".join(f"{type(error).__name__} {error}".split())
+            raise DirectoryError(
+                f"{stored.path} cannot be reported: {files} may be damaged ({reason}). Make the "
+                "run again."
+            ) from error
+        if re_raise:
+            raise
 
 
 def begin(path: Path, description: Mapping[str, Any], *, resume: bool) -> Path:
