@@ -59,6 +59,12 @@ def posterior() -> tc.Posterior:
 
 
 @functools.cache
+def hyper_posterior() -> tc.Posterior:
+    law = tc.LogNormal(median=1.0, sigma=1.0)
+    return tc.Posterior(tc.Hyper(cosine_prior(), variance=law), LIKELIHOOD)
+
+
+@functools.cache
 def finished() -> tc.Run:
     return tc.sample(
         posterior(), tc.pcn, step_size=0.3, num_warmup=0, num_samples=8, progress=False
@@ -182,6 +188,7 @@ TABLE: list[tuple[Callable[..., Any], str, tuple[Any, ...] | list[Any]]] = [
     (lambda **o: cosine_prior().tail_variance(**o), "num_terms", NO_COUNT),
     (lambda **o: network().tail_variance(**o), "width", (*NO_COUNT[:6], (3, 4), 1j, object())),
     (lambda **o: fourier().tail_variance(**o), "max_frequency", NO_COUNT),
+    (lambda **o: tc.centred(hyper_posterior(), **o), "block", (*NO_COUNT[1:], 0)),
     (tc.use_cpu_devices, "count", (*NO_COUNT[1:], 0)),
     (functools.partial(scores.log_score, outcomes=[0, 1]), "log_probabilities", NO_TABLE),
     (functools.partial(scores.accuracy, LOG_HALVES), "outcomes", NO_CLASSES),

@@ -18,7 +18,7 @@ class Setting(NamedTuple):
     `for_series` is the step size on the series prior, whose posteriors are close to Gaussian and
     take longer steps; None where the kernel needs a network. `has_reference` gives it a Gaussian
     to move by that is near no posterior, `is_scaled` one with a scale for each coordinate: kernels
-    are exact with any.
+    are exact with any. `needs_hyper` is of a kernel that moves hyperparameters.
     """
 
     kernel: Kernel
@@ -27,6 +27,7 @@ class Setting(NamedTuple):
     num_steps: int
     has_reference: bool = False
     is_scaled: bool = False
+    needs_hyper: bool = False
 
 
 NO_STEP = ()
@@ -56,6 +57,11 @@ SETTINGS = {
     "pcn, scaled reference": Setting(tc.pcn, 0.1, 0.15, 40, has_reference=True, is_scaled=True),
     "hmc, scaled reference": Setting(
         tc.hmc.using(num_kicks=8), 0.05, 0.2, 4, has_reference=True, is_scaled=True
+    ),
+    "centred": Setting(tc.centred, NO_STEP, None, 2, needs_hyper=True),
+    "centred, block": Setting(tc.centred.using(block=2), NO_STEP, None, 2, needs_hyper=True),
+    "cycle(hmc, centred)": Setting(
+        tc.cycle(tc.hmc.using(num_kicks=8), tc.centred), 0.05, None, 2, needs_hyper=True
     ),
 }
 
@@ -114,6 +120,7 @@ CELLS = [
     for kernel, setting in SETTINGS.items()
     for prior in priors()
     for likelihood in LIKELIHOODS
+    if not setting.needs_hyper
     if prior != "Fourier" or setting.for_series is not None
     # A solve is dear, and what a kernel does with it is not new: the smooth prior alone.
     if likelihood != "groundwater" or prior == "Fourier"
@@ -130,4 +137,15 @@ CELLS = [
 CELLS += [
     Cell(kernel, "hyper tcNN", "regression")
     for kernel in ("node_swap", "block_node_swap", "cycle(pcnl, node_swap)")
+]
+# What moves hyperparameters.
+CELLS += [
+    Cell(kernel, prior, likelihood)
+    for kernel, setting in SETTINGS.items()
+    if setting.needs_hyper
+    for prior, likelihood in (
+        ("hyper tcNN", "regression"),
+        ("hyper tcNN", "action choice"),
+        ("noise", "regression"),
+    )
 ]

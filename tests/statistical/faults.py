@@ -305,6 +305,16 @@ def no_stiffness(reference):
     return 0.0 * reference.scale
 
 
+def volume_left_out(_):
+    return lambda self, position, log_r: jnp.sum(
+        -0.5 * jnp.expm1(2 * log_r) * position[self.posterior.prior.num_hyperparameters :] ** 2
+    )
+
+
+def likelihood_left_out(right):
+    return lambda posterior, block: right(posterior, block)._replace(holds_function=True)
+
+
 PCN = Cell("pcn", "Fourier", "regression")
 BY_REFERENCE = Cell("pcn, reference", "Fourier", "regression")
 PCNL = Cell("pcnl", "Fourier", "regression")
@@ -440,6 +450,17 @@ FAULTS = {
     ),
     "hyperparameters: tails left out": Fault(
         Cell("pcn", "student tcNN", "regression"), change=with_posterior(without_tails)
+    ),
+    "centred: volume factor left out": Fault(
+        Cell("centred", "hyper tcNN", "regression"),
+        replace_method("centred", "Centring", "log_prior_ratio", volume_left_out),
+    ),
+    "centred: likelihood ratio forgotten": Fault(
+        Cell("centred, block", "hyper tcNN", "regression"),
+        replace("centred", "_centring", likelihood_left_out),
+    ),
+    "centred: noise at the wrong temperature": Fault(
+        Cell("centred", "noise", "regression"), change=with_posterior(lambda p: p.tempered(0.9))
     ),
     "variance index off by one": Fault(
         Cell("hmc", "tcNN", "regression"), change=with_posterior(variance_index_off_by_one)

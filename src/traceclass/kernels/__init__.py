@@ -7,6 +7,7 @@ A name here is the kernel itself, also where its file has the same name: `tracec
 
 from traceclass.kernels.base import Kernel
 from traceclass.kernels.block_node_swap import block_node_swap
+from traceclass.kernels.centred import centred
 from traceclass.kernels.cycle import cycle
 from traceclass.kernels.elliptical_slice import elliptical_slice
 from traceclass.kernels.hmc import hmc
@@ -24,6 +25,7 @@ __all__ = [
     "Kernel",
     "Reference",
     "block_node_swap",
+    "centred",
     "cycle",
     "elliptical_slice",
     "hmc",

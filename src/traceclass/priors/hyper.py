@@ -117,6 +117,12 @@ class Hyper(Prior):
         """The length of h: one number per law, so one per layer where each has its own."""
         return sum(len(_laws(entry)) for entry in self.hyperpriors)
 
+    @property
+    def names_by_coordinate(self) -> tuple[str, ...]:
+        """The hyperparameter that each coordinate of h belongs to."""
+        pairs = zip(self.names, self.hyperpriors, strict=True)
+        return tuple(name for name, entry in pairs for _ in _laws(entry))
+
     def hyperparameters(self, position: Float[Array, " position"]) -> dict[str, Array]:
         """By name, the value of each; those with one law or number per layer have shape (layers,).
 
