@@ -6,6 +6,7 @@ import itertools
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from linear import linear_gaussian
@@ -16,6 +17,7 @@ import traceclass as tc
 from traceclass.kernels.base import Kernel
 from traceclass.sampling.adaptation.chainwise import ChainwiseAdaptation
 from traceclass.sampling.adaptation.fitted_reference import fitted
+from traceclass.sampling.adaptation.left_behind import beside_others, left_behind
 from traceclass.sampling.adaptation.windows import WINDOW, Seen
 from traceclass.sampling.session import Session
 
@@ -265,3 +267,51 @@ def test_tempering_needs_a_reference_that_is_there():
 def test_a_word_that_is_no_reference_is_refused():
     with pytest.raises(tc.UserError, match="adapt"):
         tc.hmc.using(reference="fit")
+
+
+def on_a_ledge(z):
+    """A Gaussian around 2 for the first coordinate, and beyond -3 a plateau far below it."""
+    return jnp.where(z[0] < -3, -500.0, -0.5 * ((z[0] - 2) / 0.1) ** 2 + 3e-3 * z[0])
+
+
+def test_a_chain_left_behind_begins_again_beside_another(tmp_path):
+    """It is told, and the draws are the posterior's for all chains; a resumed run repeats it."""
+    prior = tc.Series(lambda x: jnp.ones((len(x), 1)), [16.0], num_inputs=1)
+    target = tc.Posterior(prior, tc.Likelihood(np.zeros((1, 1)), on_a_ledge))
+    settings = {
+        "kernel": ADAPTED,
+        "target": target,
+        "initial_positions": np.array([[0.4], [0.5], [-1.2], [0.6]]),
+        "num_chains": 4,
+        "record": None,
+        "moments": None,
+        "chunk_size": None,
+    }
+    run = sampled(**settings)
+    assert [restart["chain"] for restart in run.restarts] == [2]
+    assert run.restarts[0]["beside"] in (0, 1, 3)
+    assert (run.positions > 0).all()
+    assert any("chain 2 was left behind" in text for text in run.summary().warnings)
+    stored = sampled(tmp_path / "run", num_samples=10, **settings)
+    assert stored.restarts == run.restarts
+    assert sampled(tmp_path / "run", resume=True, **settings).sha256() == run.sha256()
+    assert tc.open_run(tmp_path / "run").restarts == run.restarts
+
+
+def test_only_what_is_far_below_is_left_behind():
+    rng = np.random.default_rng(0)
+    levels = 1000 + 10 * rng.normal(size=(8, 20)) + 20 * rng.normal(size=(8, 1))
+    assert left_behind(levels).size == 0
+    levels[5] -= 400
+    np.testing.assert_array_equal(left_behind(levels), [5])
+    # Two modes that hold about as many chains, or few chains: nobody is behind.
+    halves = np.repeat([0.0, -300.0], 4)[:, None] + rng.normal(size=(8, 20))
+    assert left_behind(halves).size == 0
+    assert left_behind(halves[[0, 7]]).size == 0
+    # A narrow posterior: a mode that is a little lower may have its share.
+    levels = 0.1 * rng.normal(size=(8, 20))
+    levels[2] -= 40
+    assert left_behind(levels).size == 0
+    origins = beside_others(np.array([1, 3]), 5, (0, 100))
+    np.testing.assert_array_equal(origins[[0, 2, 4]], [0, 2, 4])
+    assert set(origins[[1, 3]]) <= {0, 2, 4}

@@ -66,6 +66,9 @@ class Diagnosed(Protocol):
     def num_nonfinite(self) -> np.ndarray: ...
 
     @property
+    def restarts(self) -> Sequence[Mapping[str, int]]: ...
+
+    @property
     def sampling_seconds(self) -> float: ...
 
     @property
@@ -254,6 +257,7 @@ def _warnings(
             f"chain {chains} never moved in {run.num_steps} steps; its draws are one point. "
             "Use a smaller step size or a longer warm-up."
         )
+    warnings.extend(_began_again(**restart) for restart in run.restarts)
     rates = run.move_acceptance_rates
     for move, target in zip(run.moves, run.targets, strict=True):
         if target is not None and abs(rates[move] - target) > 0.1:
@@ -291,6 +295,14 @@ def _warnings(
             "(all rejected)."
         )
     return warnings
+
+
+def _began_again(chain: int, beside: int, step: int) -> str:
+    return (
+        f"chain {chain} was left behind in warm-up and began again beside chain {beside} (step "
+        f"{step}). If it was in a mode of its own, no chain looks at that mode now: "
+        "tc.tempered(kernel) weighs modes."
+    )
 
 
 def _few_names(names: Any) -> str:

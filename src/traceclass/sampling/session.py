@@ -22,6 +22,7 @@ import numpy as np
 from traceclass.kernels.base import Kernel, Tuning
 from traceclass.posterior import Posterior
 from traceclass.sampling.adaptation import MIN_WARMUP, Annealing, adaptation_of
+from traceclass.sampling.adaptation.left_behind import beside_others, is_look, left_behind
 from traceclass.sampling.adaptation.windows import Seen
 from traceclass.sampling.chunk import (
     GRADIENT,
@@ -80,6 +81,8 @@ class Session:
         if settings.adapts_references:
             self.tuning, _ = self.adaptation.window(0, self.tuning)
         self.warmup_done = self.draws_done = 0
+        # Chains that were left behind in warm-up, and beside which others they began again.
+        self.restarts: list[dict[str, int]] = []
         self.seconds = {"compile": 0.0, "warmup": 0.0, "sampling": 0.0}
         # Draws since the last commit; without a store, all of them.
         self.pending: list[dict[str, np.ndarray]] = []
@@ -134,7 +137,10 @@ class Session:
 
     def _description(self) -> dict[str, Any]:
         """What a `Run` says besides its draws; plain values, so that a chunk can keep them."""
-        apart = {"chain_tunings": [_of_chains(tuning) for tuning in self.tuning]}
+        apart = {
+            "chain_tunings": [_of_chains(tuning) for tuning in self.tuning],
+            "restarts": self.restarts,
+        }
         return {
             **(apart if self.program.tunes_chains else {}),
             "moves": list(_names(self.settings.kernel.moves)),
@@ -203,6 +209,7 @@ class Session:
         self.warmup_done, self.draws_done = meta["warmup_done"], store.contents.num_draws
         self.tuning = [dict(tuning) for tuning in meta["description"]["tunings"]]
         self.seconds = {name: meta["description"][f"{name}_seconds"] for name in self.seconds}
+        self.restarts = list(meta["description"].get("restarts", []))
         self.inverse_temperature = meta["inverse_temperature"]
         self.target = self.posterior.tempered(self.inverse_temperature)
         self.annealing = Annealing(meta["worst_start"], self.settings.num_warmup)
@@ -329,6 +336,8 @@ class Session:
             seen = self._window(done, steps)
             self.warmup_done = done = done + steps
             self.adaptation.update(done, seen)
+            if seen.log_likelihoods is not None and is_look(done, total):
+                self._bring_along(left_behind(seen.log_likelihoods))
             if done == total:
                 self.tuning = self.adaptation.settled(self.tuning)
             self.seconds["warmup"] = seconds + time.monotonic() - began
@@ -338,6 +347,20 @@ class Session:
             if time.monotonic() > deadline:
                 break
 
+    def _bring_along(self, left: np.ndarray) -> None:
+        """Begin chains that were left behind again beside others, with what these have learnt.
+
+        Their keys are their own, so they part at the next step.
+        """
+        if not left.size:
+            return
+        done, seed = self.warmup_done, self.settings.seed
+        origins = beside_others(left, self.settings.num_chains, (seed, done))
+        state = jax.tree.map(lambda a: a[origins], self.chains.state)
+        self.chains = self._spread(self.chains._replace(state=state))
+        self.adaptation.go_on_from(origins)
+        self.restarts += [{"chain": int(c), "beside": int(origins[c]), "step": done} for c in left]
+
     def _window(self, done: int, steps: int) -> Seen:
         """Some steps of warm-up; with the place and gradient after each, where these are wanted."""
         if not self.program.shows_gradients:
@@ -345,7 +368,8 @@ class Session:
             return _seen(tally, self.chains.state.position, None)
         tally, draws = self.advance(done, steps, 1, keep=True, is_warmup=True)
         trail = draws["position"], draws[GRADIENT]
-        return _seen(tally, self.chains.state.position, trail)
+        seen = _seen(tally, self.chains.state.position, trail)
+        return seen._replace(log_likelihoods=draws["log_likelihood"])
 
     def _draw(self) -> None:
         """Draws until there are `num_samples`, or until they are good enough."""

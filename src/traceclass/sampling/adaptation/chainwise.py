@@ -138,6 +138,12 @@ class ChainwiseAdaptation:
             return old
         return fitted(x, g, self._rank)
 
+    def go_on_from(self, origins: np.ndarray) -> None:
+        """Every chain goes on with the reference and step size of the chain `origins[c]`."""
+        self._reference = Fitted(*(part[origins] for part in self._reference))
+        self._draws = self._draws[:, origins]
+        self._steps.go_on_from(origins)
+
     def settled(self) -> Tuning:
         """What to freeze."""
         step_size = self._steps.settled()

@@ -91,6 +91,11 @@ class StepSizeAdaptation:
         self._state = _begun_at(self._phases[self._phase][0], found)
         self._sum, self._tried = self._nothing, 0.0
 
+    def go_on_from(self, origins: np.ndarray) -> None:
+        """Every chain goes on with what the chain `origins[c]` has learnt; of step sizes apart."""
+        self._state = jax.tree.map(lambda a: a[origins] if np.ndim(a) else a, self._state)
+        self._sum = self._sum[origins]
+
     def settled(self) -> Any:
         """The step size to freeze: the weighted average of those tried."""
         _, _, final = self._phases[self._phase]

@@ -150,6 +150,9 @@ class TemperedAdaptation:
         self._log_sizes = np.stack(columns, axis=1) if columns else self._log_sizes
         self._refused, self._tried = np.zeros_like(self._refused), np.zeros_like(self._tried)
 
+    def go_on_from(self, origins: np.ndarray) -> None:
+        """Nothing is learnt for one chain alone."""
+
     def settled(self, tuning: list[Tuning]) -> list[Tuning]:
         return self._tuning(self._final(), tuning)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from traceclass.kernels.base import Kernel, Tuning
 from traceclass.posterior import Posterior
 from traceclass.sampling.adaptation.chainwise import ChainwiseAdaptation
@@ -27,6 +29,10 @@ class Adaptation(Protocol):
 
     def update(self, done: int, seen: Seen) -> None:
         """Learn from the window that ended after `done` steps."""
+        ...
+
+    def go_on_from(self, origins: np.ndarray) -> None:
+        """Every chain c goes on from where chain `origins[c]` is, with what that has learnt."""
         ...
 
     def settled(self, tuning: list[Tuning]) -> list[Tuning]:
@@ -66,6 +72,11 @@ class Separately:
     def update(self, done: int, seen: Seen) -> None:
         for number, adaptation in self._adaptations.items():
             adaptation.update(done, seen, number)
+
+    def go_on_from(self, origins: np.ndarray) -> None:
+        for adaptation in self._adaptations.values():
+            if isinstance(adaptation, ChainwiseAdaptation):
+                adaptation.go_on_from(origins)
 
     def settled(self, tuning: list[Tuning]) -> list[Tuning]:
         each = self._adaptations

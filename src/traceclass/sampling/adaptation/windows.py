@@ -21,7 +21,8 @@ class Seen(NamedTuple):
 
     `rates` and `tried` are each move's mean acceptance rate over all chains, and how often a chain
     tried it; `chain_rates` is (chains, moves). `trail` holds positions and gradients of the
-    log-likelihood after every step, (chains, steps, z) each, where they are asked for.
+    log-likelihood after every step, (chains, steps, z) each, and `log_likelihoods` (chains, steps)
+    the log-likelihood itself, where they are asked for.
     """
 
     rates: np.ndarray
@@ -29,3 +30,4 @@ class Seen(NamedTuple):
     chain_rates: np.ndarray
     positions: Any
     trail: tuple[np.ndarray, np.ndarray] | None
+    log_likelihoods: np.ndarray | None = None
