@@ -159,6 +159,7 @@ TABLE: list[tuple[Callable[..., Any], str, tuple[Any, ...] | list[Any]]] = [
     (sampled, "moments", ([1], "a", {"a": 1}, {1: jnp.sum}, {"": jnp.sum}, 5)),
     (sampled, "store_positions", (None, "yes", 1.5, -1, 0.0, [], object())),
     (sampled, "initial_positions", (*NO_COLUMN[1:], np.zeros((4, 5)), np.zeros((3, 6)))),
+    (sampled, "num_starts", (*NO_COUNT[1:], 0, 1, 3)),
     (sampled, "store", ("", 3, [], object(), "a\0b", "x" * 300)),
     (sampled, "until", (5, "ess", {}, [], {"ess": 100}, object())),
     (sampled, "chunk_size", (*NO_COUNT[1:], 0)),

@@ -123,3 +123,41 @@ def test_a_constant_of_each_chain_is_the_clearest_separation():
 def test_the_advice_counts_all_draws_where_few_are_looked_at():
     verdict = verdict_of({"f": walk(500)}, LARGEST_RHAT, 5_000)
     assert "instead of 5,000" in verdict.words
+
+
+def short_chains(num_starts: int, apart: float) -> np.ndarray:
+    """128 chains too short to move: 6 draws close to one of the posterior, off by their start."""
+    rng = np.random.default_rng(1)
+    shifts = np.repeat(apart * rng.normal(size=num_starts), 128 // num_starts)
+    places = rng.normal(size=128) + shifts
+    return places[:, None] + 0.3 * rng.normal(size=(128, 6))
+
+
+def test_many_short_chains_are_judged_by_their_starts():
+    """Chains differ by where they are, means of 32 of them by little, if the start is forgotten."""
+    draws = short_chains(4, 0.0)
+    assert verdict_of({"f": draws}, LARGEST_RHAT, 6).state != "converged"
+    verdict = verdict_of({"f": draws}, LARGEST_RHAT, 6, num_starts=4)
+    assert verdict.state == "converged"
+    assert "nested R-hat" in verdict.words
+    remembered = short_chains(4, 1.0)
+    assert verdict_of({"f": remembered}, LARGEST_RHAT, 6, num_starts=4).state != "converged"
+
+
+def test_chains_begin_together_where_they_are_asked_to(tmp_path):
+    posterior, _, _ = linear_gaussian()
+    settings = {"num_chains": 6, "num_starts": 2, "num_warmup": 0, "step_size": 1e-6, "thin": 1}
+    settings |= {"num_samples": 4, "progress": False, "store": tmp_path / "run"}
+    run = tc.sample(posterior, tc.pcn, **settings)
+    first = run.positions[:, 0]
+    np.testing.assert_allclose(first[:3], first[:1].repeat(3, axis=0), atol=1e-4)
+    np.testing.assert_allclose(first[3:], first[3:4].repeat(3, axis=0), atol=1e-4)
+    assert np.abs(first[0] - first[3]).max() > 0.1
+    assert (first[0] != first[1]).any()
+    assert run.num_starts == tc.open_run(tmp_path / "run").num_starts == 2
+    with pytest.raises(tc.StoreError, match="num_starts 2 there, none here"):
+        tc.sample(posterior, tc.pcn, resume=True, **settings | {"num_starts": None})
+    given = np.array([[0.0] * 6, [1.0] * 6])
+    settings |= {"initial_positions": given, "store": None}
+    run = tc.sample(posterior, tc.pcn, **settings)
+    np.testing.assert_allclose(run.positions[:, 0], given.repeat(3, axis=0), atol=1e-4)

@@ -66,6 +66,9 @@ class Diagnosed(Protocol):
     def num_nonfinite(self) -> np.ndarray: ...
 
     @property
+    def num_starts(self) -> int | None: ...
+
+    @property
     def restarts(self) -> Sequence[Mapping[str, int]]: ...
 
     @property
@@ -167,7 +170,8 @@ def summarise(run: Diagnosed) -> Summary:
         table[["ess_bulk", "ess_tail"]] = np.nan
     table["ess_per_second"] = table["ess_bulk"] / run.sampling_seconds
     table["tail_index"] = _tail_indices(run)
-    verdict = verdict_of({} if stuck else run.monitored(), LARGEST_RHAT, run.num_samples)
+    monitored = {} if stuck else run.monitored()
+    verdict = verdict_of(monitored, LARGEST_RHAT, run.num_samples, run.num_starts)
     return Summary(
         table=table,
         verdict=verdict,

@@ -96,6 +96,8 @@ class Run:
     compile_seconds: float
     # By move, what each chain ran with, where chains are tuned apart.
     chain_tunings: Sequence[Mapping[str, Sequence[float]]] = ()
+    # At how many points chains began, as many at each; None: each at its own.
+    num_starts: int | None = None
     # Chains that warm-up left behind, after which step, and beside which others they began again.
     restarts: Sequence[Mapping[str, int]] = ()
     # "num_samples", "until", "max_samples" or "max_time"; not known of a run that was opened

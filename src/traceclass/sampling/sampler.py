@@ -46,6 +46,7 @@ def sample(
     moments: Mapping[str, Functional] | None = None,
     store_positions: bool | int = True,
     initial_positions: Any = None,
+    num_starts: int | None = None,
     store: str | os.PathLike[str] | None = None,
     resume: bool = False,
     force: bool = False,
@@ -93,7 +94,12 @@ def sample(
         Whether positions are kept; a number k keeps those of every k-th draw. Without them, the
         function cannot be evaluated at new points.
     initial_positions : array (chains, z), optional
-        Where chains start. None: at draws of the prior, or of the kernel's `reference`.
+        Where chains start; with `num_starts` one row per start. None: at draws of the prior, or of
+        the kernel's `reference`.
+    num_starts : int, optional
+        Chains begin at so many different points, as many chains at each. For many short chains: the
+        verdict of `run.summary()` is then by nested R-hat (Margossian et al. 2024), which compares
+        the starts and not the chains, and asks for few draws of each. None: a start for each chain.
     store : path, optional
         A directory to which draws and the full state are committed as the run goes on. Memory then
         does not grow with the number of draws, a run that was killed can be resumed, and Ctrl-C and
@@ -133,6 +139,7 @@ def sample(
         moments=moments,
         store_positions=store_positions,
         initial_positions=initial_positions,
+        num_starts=num_starts,
         until=until,
         chunk_size=chunk_size,
         group_size=group_size,

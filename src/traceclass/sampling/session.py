@@ -137,12 +137,14 @@ class Session:
 
     def _description(self) -> dict[str, Any]:
         """What a `Run` says besides its draws; plain values, so that a chunk can keep them."""
+        starts = self.settings.num_starts
         apart = {
             "chain_tunings": [_of_chains(tuning) for tuning in self.tuning],
             "restarts": self.restarts,
         }
         return {
             **(apart if self.program.tunes_chains else {}),
+            **({"num_starts": starts} if starts < self.settings.num_chains else {}),
             "moves": list(_names(self.settings.kernel.moves)),
             "tunings": [_in_the_middle(tuning) for tuning in self.tuning],
             "targets": list(self.adaptation.targets),
@@ -174,8 +176,9 @@ class Session:
         positions, num_chains = self.settings.initial_positions, self.settings.num_chains
         with gradients_in_words():
             if positions is None:
+                each = num_chains // self.settings.num_starts
                 started = start(
-                    self.program, self.target, self._traced(), self.key_start, num_chains
+                    self.program, self.target, self._traced(), self.key_start, num_chains, each
                 )
             else:
                 started = self._at(positions)

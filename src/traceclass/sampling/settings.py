@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from traceclass.arrays import as_floats
@@ -39,6 +40,8 @@ class Settings:
     # The position of every k-th draw is kept; 0 keeps none.
     position_every: int
     initial_positions: Any
+    # At how many different points chains begin: at each as many of them, one after another.
+    num_starts: int
     until: Until | None
     chunk_size: int | None
     group_size: int
@@ -60,6 +63,7 @@ class Settings:
             "store_positions": self.position_every,
             "group_size": self.group_size,
             **self.kernel.settings(),
+            **({} if self.num_starts == self.num_chains else {"num_starts": self.num_starts}),
             **({"reference": ADAPT} if self.adapts_references else {}),
         }
 
@@ -78,6 +82,7 @@ def checked_settings(
     moments: Mapping[str, Functional] | None,
     store_positions: bool | int,
     initial_positions: Any,
+    num_starts: int | None,
     until: Until | None,
     chunk_size: int | None,
     group_size: int | None,
@@ -102,6 +107,7 @@ def checked_settings(
         raise UserTypeError(f"until must be a tc.Until(...), got {shortened(until)}.")
     if until is not None:
         _check_until(until, num_samples, thin, record or {})
+    num_starts = _checked_starts(num_starts, num_chains)
     is_adapted = _is_adapted(kernel, step_size, num_warmup)
     return Settings(
         kernel=kernel,
@@ -116,7 +122,8 @@ def checked_settings(
         record=record or {},
         moments=moments or {},
         position_every=_position_every(store_positions),
-        initial_positions=_checked_positions(initial_positions, posterior, num_chains),
+        initial_positions=_checked_positions(initial_positions, posterior, num_starts, num_chains),
+        num_starts=num_starts,
         until=until,
         chunk_size=chunk_size,
         group_size=_checked_group_size(group_size, num_chains),
@@ -130,6 +137,18 @@ def _checked_seed(seed: int) -> int:
             f"seed must be below 2**32, got {shortened(seed)}: JAX would wrap it around."
         )
     return seed
+
+
+def _checked_starts(num_starts: int | None, num_chains: int) -> int:
+    if num_starts is None:
+        return num_chains
+    num_starts = require_count(num_starts, "num_starts", "Chains need a start to be compared.", 2)
+    if num_chains % num_starts:
+        raise UserValueError(
+            f"num_starts must divide num_chains ({num_chains}), got {num_starts}: as many chains "
+            "begin at each start."
+        )
+    return num_starts
 
 
 def _checked_group_size(group_size: int | None, num_chains: int) -> int:
@@ -170,18 +189,21 @@ def _check_until(
     _check_steps(until.max_samples * thin)
 
 
-def _checked_positions(positions: Any, posterior: Posterior, num_chains: int) -> Any:
-    """`initial_positions` as an array (chains, z)."""
+def _checked_positions(
+    positions: Any, posterior: Posterior, num_starts: int, num_chains: int
+) -> Any:
+    """`initial_positions`, one for each start, as an array (chains, z)."""
     if positions is None:
         return None
     positions = as_floats(positions, "initial_positions")
-    shape = (num_chains, posterior.prior.num_coordinates)
+    shape = (num_starts, posterior.prior.num_coordinates)
     if positions.shape != shape:
+        rows = "num_chains" if num_starts == num_chains else "num_starts"
         raise UserValueError(
-            f"initial_positions must have shape (num_chains, num_coordinates) = {shape}, "
+            f"initial_positions must have shape ({rows}, num_coordinates) = {shape}, "
             f"got {positions.shape}."
         )
-    return positions
+    return jnp.repeat(positions, num_chains // num_starts, axis=0)
 
 
 def _check_steps(num_steps: int) -> None:

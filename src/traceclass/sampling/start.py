@@ -31,18 +31,19 @@ def start(
     tuning: tuple[Tuning, ...],
     key: Key[Array, ""],
     num_chains: int,
+    chains_per_start: int = 1,
 ) -> tuple[Chain, Array, Array]:
     """Chains at draws where all is finite, after at most 100 tries each; see `_chain`.
 
-    The draws are from the prior, or from the first reference that a move of the kernel has in its
-    place.
+    So many chains, one after another, begin at the same draw. The draws are from the prior, or from
+    the first reference that a move of the kernel has in its place.
     """
 
     references = [move.reference for move in program.kernel.moves if move.reference is not None]
 
     def find(tuning: Any, number: Array) -> tuple[Chain, Array, Array]:
         algorithm = program.kernel.assemble(posterior, tuning)
-        chain_key = jax.random.fold_in(key, number)
+        chain_key = jax.random.fold_in(key, number // chains_per_start)
 
         def attempt(tries: Any) -> Array:
             begin = references[0] if references else posterior.prior

@@ -38,24 +38,31 @@ class Worst(NamedTuple):
     draws: np.ndarray
 
 
-def verdict_of(quantities: Mapping[str, np.ndarray], largest: float, num_samples: int) -> Verdict:
+def verdict_of(
+    quantities: Mapping[str, np.ndarray],
+    largest: float,
+    num_samples: int,
+    num_starts: int | None = None,
+) -> Verdict:
     """The state of a run by the draws (chains, draws, ...) of all that is monitored.
 
     Converged: no R-hat is above `largest`. Otherwise, by the component with the largest one:
     separated, if the halves of most chains agree by themselves while the chains do not, as they do
     in different modes; slow, if not even the halves agree, so that more draws will do. R-hat^2 - 1
     falls like one over the number of draws, which says how many; `num_samples` is how many there
-    are, of which some quantities are looked at more thinly.
+    are, of which some quantities are looked at more thinly. Where several chains began at each of
+    `num_starts` points, R-hat is the nested one.
     """
-    worst = _worst(quantities)
+    worst = _worst(quantities, num_starts)
+    kind = "R-hat" if num_starts is None else "nested R-hat"
     if worst is None:
         words = "unknown: the draws are too few, or a chain never moved."
         return Verdict("unknown", words, math.inf, "")
     if worst.rhat <= largest:
-        words = f"converged: R-hat is at most {worst.rhat:.3f} ({worst.name})."
+        words = f"converged: {kind} is at most {worst.rhat:.3f} ({worst.name})."
         return Verdict("converged", words, worst.rhat, worst.name)
     shown = f"{worst.rhat:.2f}" if worst.rhat < _HUGE else "very large"
-    where = f"R-hat is {shown} for {worst.name}"
+    where = f"{kind} is {shown} for {worst.name}"
     if _is_separated(worst.draws):
         words = (
             f"separated: {where}, and each chain by itself stays where it is. These are different "
@@ -72,26 +79,36 @@ def verdict_of(quantities: Mapping[str, np.ndarray], largest: float, num_samples
     return Verdict("slow", words, worst.rhat, worst.name)
 
 
-def _worst(quantities: Mapping[str, np.ndarray]) -> Worst | None:
+def _worst(quantities: Mapping[str, np.ndarray], num_starts: int | None) -> Worst | None:
     found = None
     for name, draws in quantities.items():
         flat = np.asarray(draws, dtype=np.float64).reshape(*draws.shape[:2], -1)
         for column in np.moveaxis(flat, -1, 0):
             if column.shape[1] < 4 or np.ptp(column) == 0 or not np.isfinite(column).all():
                 continue
-            rhat = rhat_of(column)
+            rhat = rhat_of(column, num_starts)
             if found is None or not rhat <= found.rhat:
                 found = Worst(name, rhat, column)
     return found
 
 
-def rhat_of(draws: np.ndarray) -> float:
-    """Rank-normalised split R-hat of draws (chains, draws); infinite where chains stand still."""
+def rhat_of(draws: np.ndarray, num_starts: int | None = None) -> float:
+    """Rank-normalised split R-hat of draws (chains, draws); infinite where chains stand still.
+
+    With `num_starts`, as many chains, one after another, began at each of so many points, and it is
+    the nested R-hat (Margossian et al. 2024): the means of all draws from a start are compared, so
+    that a chain need not be long if there are many.
+    """
     from arviz_stats.base.array import array_stats
 
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        rhat = float(np.asarray(array_stats.rhat(draws)))
+        if num_starts is None:
+            rhat = array_stats.rhat(draws)
+        else:
+            starts = np.repeat(np.arange(num_starts), len(draws) // num_starts)
+            rhat = array_stats.rhat_nested(draws, starts)
+        rhat = float(np.asarray(rhat))
     return rhat if math.isfinite(rhat) else math.inf
 
 
