@@ -137,10 +137,17 @@ def test_too_small_a_rank_is_warned_of():
     assert reference.eigenvalues.shape == (2,)
 
 
-def test_a_search_that_does_not_end_is_warned_of():
+def test_a_search_that_ends_early_is_ended_by_newton_steps(monkeypatch):
+    """Far from the highest point the full steps of a first curvature lead nowhere."""
     posterior = network_posterior("regression")
+    far = {"start": 3 * normals(posterior.prior.num_coordinates), "max_iterations": 1}
+    m = tc.laplace(posterior, **far).mean  # a warning would be an error
+    ends = (jnp.asarray(far["start"], dtype=m.dtype), m)
+    first, last = (np.linalg.norm(z - level_and_gradient(posterior, z)[1]) for z in ends)
+    assert last < 0.01 * first
+    monkeypatch.setattr("traceclass.laplace_approximation._ROUNDS", 1)
     with pytest.warns(UserWarning, match="the MAP point was not reached"):
-        tc.laplace(posterior, start=3 * normals(posterior.prior.num_coordinates), max_iterations=1)
+        tc.laplace(posterior, **far)
 
 
 def test_coordinates_and_positions_undo_each_other(x64):
