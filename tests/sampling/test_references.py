@@ -80,6 +80,16 @@ def test_a_chain_that_stood_still_keeps_the_prior():
     assert np.isfinite(fit.mean).all()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_scores_that_are_huge_in_one_direction_have_a_fit(seed):
+    """Rounding of their covariance makes its smallest eigenvalues negative."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(30, 8))
+    gradients = 1e12 * np.outer(rng.normal(size=30), rng.normal(size=8))
+    for part in fitted(x, gradients, rank=6):
+        assert np.isfinite(part).all()
+
+
 def test_chains_are_tuned_apart_and_the_posterior_is_the_closed_form():
     """Moments of 6 coordinates within 5 standard errors, by ESS; a false alarm in 10^5."""
     posterior, mean, covariance = linear_gaussian(noise=0.02)

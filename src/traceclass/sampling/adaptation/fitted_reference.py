@@ -34,6 +34,8 @@ _CUTOFF = 2.0
 # Added to covariances of scaled draws and scores, so that a direction that one of them does not
 # have is not taken for infinitely long or short.
 _FLOOR = 1e-5
+# Eigenvalues of a covariance below this share of the largest are rounding errors.
+_ROUNDING = 1e-13
 
 
 class Fitted(NamedTuple):
@@ -101,6 +103,8 @@ def _covariance(rows: np.ndarray) -> np.ndarray:
 def _geometric_mean(x: np.ndarray, a: np.ndarray) -> np.ndarray:
     """The G with G a G = x: a^(-1/2) (a^(1/2) x a^(1/2))^(1/2) a^(-1/2)."""
     values, vectors = np.linalg.eigh(a)
+    # Rounding may have taken more from the smallest than there was.
+    values = np.maximum(values, _ROUNDING * values[-1])
     root = (vectors * np.sqrt(values)) @ vectors.T
     inverse = (vectors / np.sqrt(values)) @ vectors.T
     values, vectors = np.linalg.eigh(root @ x @ root)
