@@ -4,7 +4,8 @@
 
 goes on with the run in DIRECTORY and prints the checksum of its draws; with a CALL (write, fsync or
 rename) it kills itself at the NUMBER-th of these, as `kill -9` would. The environment may set the
-number of DRAWS, draws per CHUNK, DEVICES, and a CLOCK that is set back an hour by every look at it.
+number of DRAWS, draws per CHUNK, DEVICES (0: none are asked for, and threads use all cores), and a
+CLOCK that is set back an hour by every look at it.
 """
 
 from __future__ import annotations
@@ -98,7 +99,9 @@ def set_clock_back() -> None:
 
 
 def main() -> None:
-    tc.use_cpu_devices(int(os.environ.get("DEVICES", "2")))
+    devices = int(os.environ.get("DEVICES", "2"))
+    if devices:
+        tc.use_cpu_devices(devices)
     if "CLOCK" in os.environ:
         set_clock_back()
     if len(sys.argv) > 2:

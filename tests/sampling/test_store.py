@@ -107,12 +107,14 @@ def in_a_process(path: Path, *arguments: object, **environment: object) -> str:
 
 @pytest.mark.long
 def test_draws_do_not_depend_on_devices():
-    """One device and two, on a problem where that used to make a difference.
+    """Threads, one device and two, on a problem where that used to make a difference.
 
     Rounding is what could differ, that of programs as users compile them.
     """
-    one, two = (in_a_process(Path("wide"), DEVICES=count, XLA_FLAGS="") for count in (1, 2))
-    assert one == two
+    threads, one, two = (
+        in_a_process(Path("wide"), DEVICES=count, XLA_FLAGS="") for count in (0, 1, 2)
+    )
+    assert threads == one == two
 
 
 # In warm-up there is a commit a window, each of several writes; then three with draws.

@@ -75,6 +75,9 @@ class Diagnosed(Protocol):
     def sampling_seconds(self) -> float: ...
 
     @property
+    def idle_cores(self) -> str: ...
+
+    @property
     def chain_acceptance_rates(self) -> np.ndarray: ...
 
     @property
@@ -117,6 +120,8 @@ class Summary:
         Proposals at which the log-likelihood was not finite.
     warnings : tuple of str
         What is wrong, one sentence each.
+    notes : tuple of str
+        What is not wrong but could be better: cores that were idle, and how to use them.
     """
 
     table: pd.DataFrame
@@ -127,17 +132,20 @@ class Summary:
     stuck_chains: tuple[int, ...]
     num_nonfinite: int
     warnings: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         rates = ", ".join(f"{rate:.3f}" for rate in self.acceptance_rates)
+        warnings = [f"warning: {text}" for text in self.warnings]
         if self.table.empty:
-            return "\n".join(f"warning: {text}" for text in self.warnings)
+            return "\n".join(warnings)
         lines = [
             self.verdict.words,
             f"acceptance rate by chain: {rates}",
             *self._lines_of_moves(),
             self.table.to_string(float_format=lambda x: f"{x:.4g}"),
-            *(f"warning: {text}" for text in self.warnings),
+            *warnings,
+            *(f"note: {text}" for text in self.notes),
         ]
         return "\n".join(lines)
 
@@ -184,6 +192,7 @@ def summarise(run: Diagnosed) -> Summary:
         stuck_chains=stuck,
         num_nonfinite=int(run.num_nonfinite.sum()),
         warnings=(*_warnings(run, table, stuck, verdict), *_misfit(run)),
+        notes=(run.idle_cores,) if run.idle_cores else (),
     )
 
 

@@ -100,6 +100,12 @@ class Run:
     num_starts: int | None = None
     # Chains that warm-up left behind, after which step, and beside which others they began again.
     restarts: Sequence[Mapping[str, int]] = ()
+    # Cores that the run might use, and those it had work for; not known of a run that was not on
+    # CPUs, nor of earlier versions'.
+    num_cores: int | None = None
+    num_cores_used: int | None = None
+    # Why cores were idle and what to do, in words; empty if none was.
+    idle_cores: str = ""
     # "num_samples", "until", "max_samples" or "max_time"; not known of a run that was opened
     stopped_by: str | None = None
 

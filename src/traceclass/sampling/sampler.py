@@ -6,12 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jax.sharding import Mesh
+
 from traceclass.errors import UserValueError
 from traceclass.kernels.base import KernelFactory, as_kernel
 from traceclass.posterior import Posterior, require_posterior
 from traceclass.sampling.adaptation.windows import WINDOW
 from traceclass.sampling.chunk import Program
-from traceclass.sampling.devices import chain_mesh
+from traceclass.sampling.devices import Spread, spread
 from traceclass.sampling.functionals import ChainBytes, Functional, chain_bytes, check_memory
 from traceclass.sampling.identity import identity_of
 from traceclass.sampling.interrupt import Pending, deferred_signals
@@ -19,6 +21,7 @@ from traceclass.sampling.progress import make_progress
 from traceclass.sampling.run import Run
 from traceclass.sampling.session import Session
 from traceclass.sampling.settings import Settings, checked_settings
+from traceclass.sampling.side_by_side import hindrance
 from traceclass.sampling.store import Store, check_room, num_stored, opened_for_writing
 from traceclass.sampling.until import Until
 from traceclass.validation import require_path
@@ -60,7 +63,7 @@ def sample(
     Chains start at draws of the prior and take `num_warmup` steps in which step sizes, for
     `tc.hmc` the number of kicks, and with `reference="adapt"` a measure to move by are tuned. What
     was found is frozen (`run.tuning`), and then `thin` steps make each draw that is kept. Chains
-    are spread over the JAX devices there are (see `tc.use_cpu_devices`).
+    are spread over the JAX devices there are, or by threads over the cores of a host with one.
 
     The draws depend on the arguments, on the number of chains and on the machine, but neither on
     `chunk_size`, nor on the number of devices, nor on where a run was stopped and resumed.
@@ -147,13 +150,15 @@ def sample(
     if (resume or force) and store is None:
         raise UserValueError("resume and force go on with a stored run: pass store= too.")
     sizes = chain_bytes(posterior, settings.kernel, settings.record, settings.moments)
-    program = _program(settings, sizes)
+    over = _spread(posterior, settings)
+    program = _program(settings, sizes, over.mesh)
 
     def session(signals: Pending, opened: Store | None) -> Session:
         return Session(
             posterior=posterior,
             settings=settings,
             program=program,
+            spread=over,
             progress=make_progress(progress),
             signals=signals,
             store=opened,
@@ -187,7 +192,14 @@ def _bytes_left(settings: Settings, sizes: ChainBytes, num_done: int) -> int:
     )
 
 
-def _program(settings: Settings, sizes: ChainBytes) -> Program:
+def _spread(posterior: Posterior, settings: Settings) -> Spread:
+    functionals = [*settings.record.values(), *settings.moments.values()]
+    return spread(
+        settings.num_chains, settings.group_size, lambda: hindrance(posterior, functionals)
+    )
+
+
+def _program(settings: Settings, sizes: ChainBytes, mesh: Mesh) -> Program:
     """All that is fixed when the run is compiled."""
     stores_positions = settings.position_every > 0
     adapts = settings.adapts_references
@@ -208,5 +220,5 @@ def _program(settings: Settings, sizes: ChainBytes) -> Program:
         # A window of warm-up shows all its steps.
         capacity=max(room, WINDOW) if adapts else room,
         group_size=settings.group_size,
-        mesh=chain_mesh(settings.num_chains // settings.group_size),
+        mesh=mesh,
     )

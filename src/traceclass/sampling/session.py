@@ -24,20 +24,14 @@ from traceclass.posterior import Posterior
 from traceclass.sampling.adaptation import MIN_WARMUP, Annealing, adaptation_of
 from traceclass.sampling.adaptation.left_behind import beside_others, is_look, left_behind
 from traceclass.sampling.adaptation.windows import Seen
-from traceclass.sampling.chunk import (
-    GRADIENT,
-    Chain,
-    Program,
-    Schedule,
-    Tally,
-    advance,
-    traced,
-)
+from traceclass.sampling.chunk import GRADIENT, Chain, Program, Schedule, Tally, traced
+from traceclass.sampling.devices import Spread
 from traceclass.sampling.files import StoreError
 from traceclass.sampling.interrupt import Interrupted, Pending
 from traceclass.sampling.progress import Pace, Progress, Status, ess_so_far
 from traceclass.sampling.run import TALLY, Run, leading_move
 from traceclass.sampling.settings import Settings
+from traceclass.sampling.side_by_side import ForEach, advance_shares, in_turn, side_by_side
 from traceclass.sampling.start import check_start, gradients_in_words, start, start_at
 from traceclass.sampling.store import Store
 from traceclass.sampling.stored import chains_in, learnt_in, named_state
@@ -59,6 +53,7 @@ class Session:
     posterior: Posterior
     settings: Settings
     program: Program
+    spread: Spread
     progress: Progress
     signals: Pending
     store: Store | None
@@ -92,6 +87,8 @@ class Session:
         self.goal = settings.num_samples
         self.stopped_by = "num_samples"
         self.lead = leading_move([move.rule is not None for move in settings.kernel.moves])
+        # Side by side when all is compiled: the first share compiles for the others.
+        self.for_each_share: ForEach = in_turn
 
     def run(self) -> Run:
         """Begin or take up the run, warm up, and draw."""
@@ -102,11 +99,14 @@ class Session:
                 with gradients_in_words():
                     self.advance(0, 0, 1, keep=False)  # no steps: it compiles, and no more
             self.seconds["compile"] += time.perf_counter() - began
-            self._warm_up()
-            if self._is_warm():
-                self._draw()
-            else:
-                self._end_in_warm_up()
+            num_threads = min(self.spread.num_shares, self.spread.num_cores or 1)
+            with side_by_side(num_threads) as self.for_each_share:
+                self._warm_up()
+                if self._is_warm():
+                    self._draw()
+                else:
+                    self._end_in_warm_up()
+            self.for_each_share = in_turn
         finally:
             self.progress.close()
         recorded = self.store.draws if self.store is not None else _joined(self.pending)
@@ -150,6 +150,9 @@ class Session:
             "targets": list(self.adaptation.targets),
             "num_chains": self.settings.num_chains,
             "num_devices": self.program.mesh.size,
+            "num_cores": self.spread.num_cores,
+            "num_cores_used": self.spread.num_cores_used,
+            "idle_cores": self.spread.idle_cores,
             "thin": self.settings.thin,
             "num_warmup": self.settings.num_warmup,
             "seed": self.settings.seed,
@@ -298,12 +301,17 @@ class Session:
             np.array(keep),
             np.array(is_warmup),
         )
-        self.chains, tally, draws = advance(
-            self.program, self.target, self._traced(), self.key_steps, self.chains, schedule
+        self.chains, tally, draws = advance_shares(
+            self.for_each_share,
+            self.spread.num_shares,
+            self.program,
+            self.target,
+            self._traced(),
+            self.key_steps,
+            self.chains,
+            schedule,
         )
-        # Copies: a view would keep the whole buffer alive, of which the draws may be a small part.
-        tally = Tally(*(np.asarray(part)[:, :num_draws].copy() for part in tally))
-        return tally, {n: np.asarray(d)[:, :num_draws].copy() for n, d in draws.items() if keep}
+        return tally, draws
 
     def _is_warm(self) -> bool:
         return self.warmup_done == self.settings.num_warmup
