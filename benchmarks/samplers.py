@@ -1,10 +1,11 @@
-"""Effective samples a second of our kernels and of BlackJAX's, on the same posteriors.
+"""Effective samples a second of our kernels and of BlackJAX's, with one tuning for all chains.
 
 Mountain car at widths 10, 30 and 100 and a linear-Gaussian problem. Every kernel is tuned by its
 own warm-up: ours by `tc.sample`, NUTS by BlackJAX's window adaptation (diagonal metric), MCLMC by
 BlackJAX's own tuner. They then run as 8 chains over the same devices in the same driver, in turns,
 for four rounds that start at the same posterior draws for all; ESS (bulk, arviz-stats) is that of
-the 32 chains together, and the time to compile and to warm up is left out.
+the 32 chains together, and the time to compile and to warm up is left out. On more posteriors, with
+a tuning for each chain: `benchmarks.posteriors`.
 
     python -m benchmarks.samplers [--seconds 120] [--widths 10 30 100] [--per-evaluation]
 """
@@ -12,7 +13,7 @@ the 32 chains together, and the time to compile and to warm up is left out.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -21,23 +22,11 @@ import numpy as np
 from arviz_stats.base.array import array_stats
 
 import traceclass as tc
+from benchmarks.posteriors.problems import Problem, linear_gaussian, mountain_car
 
-car = tc.control.mountain_car
-# One object, so that wider priors are known as refinements of narrower ones.
-TO_BOX = tc.scale_to_box(car.LOW, car.HIGH)
 NUM_CHAINS = 8
 ROUNDS = 4
-# Demonstrations whose value differences are looked at: every tenth of 50.
-EVERY = 10
-
-
-class Problem(NamedTuple):
-    """A posterior and the functional whose slowest component counts."""
-
-    name: str
-    posterior: tc.Posterior
-    functional: Callable
-    burn_in: int
+BURN_IN = 1_500
 
 
 class Contender(NamedTuple):
@@ -48,47 +37,11 @@ class Contender(NamedTuple):
     gradients_a_step: str
 
 
-def mountain_car(width: int, saturation: float | None = None) -> Problem:
-    demonstrations = car.demonstrate(jax.random.key(0))
-    successors = car.successors(demonstrations.states)
-    prior = tc.TraceClassNetwork(
-        num_inputs=2,
-        widths=(width,) * 3,
-        alpha=1.5,
-        weight_variance=2.0,
-        bias_variance=2.0,
-        inputs=TO_BOX,
-    )
-    likelihood = tc.ActionChoice(
-        successors, demonstrations.actions, noise=0.1, saturation=saturation
-    )
-    values_of = prior.at(successors[::EVERY].reshape(-1, 2))
-
-    def differences(z):
-        values = values_of(z).reshape(-1, car.NUM_ACTIONS)
-        return (values[:, 1:] - values[:, :1]).ravel()
-
-    posterior = tc.Posterior(prior, likelihood)
-    return Problem(f"mountain car 3x{width}", posterior, differences, 1500)
-
-
-def linear_gaussian() -> Problem:
-    """A cosine series of 625 terms on 33 points of the unit square, noise 0.1."""
-    prior = tc.CosineSeries(num_modes=25, exponent=1.1)
-    x = np.random.default_rng(0).uniform(size=(33, 2))
-    y = np.sin(3 * x[:, 0]) * np.cos(2 * x[:, 1])
-    posterior = tc.Posterior(prior, tc.GaussianRegression(x, y, noise=0.1))
-    values_of = prior.at(x[::4])
-    return Problem("linear-Gaussian, 625 terms", posterior, values_of, 1000)
-
-
 def tuned(problem: Problem, wanted: Sequence[str]) -> tuple[dict[str, Contender], np.ndarray]:
     """Contenders after their own warm-up, and where rounds start (rounds, chains, z)."""
     posterior = problem.posterior
     quiet = {"num_chains": NUM_CHAINS, "progress": False}
-    warm = tc.sample(
-        posterior, tc.hmc, num_warmup=problem.burn_in, num_samples=ROUNDS, thin=30, **quiet
-    )
+    warm = tc.sample(posterior, tc.hmc, num_warmup=BURN_IN, num_samples=ROUNDS, thin=30, **quiet)
     starts = np.swapaxes(warm.positions, 0, 1)
     kicks = warm.tuning["hmc"]["num_kicks"]
 
@@ -169,7 +122,7 @@ class Tally:
         return ess / self.seconds
 
 
-def race(problem: Problem, seconds: float, wanted: Sequence[str]) -> None:
+def race(name_of: str, problem: Problem, seconds: float, wanted: Sequence[str]) -> None:
     """One row for each contender."""
     contenders, starts = tuned(problem, wanted)
     tallies = {name: Tally() for name in contenders}
@@ -183,7 +136,7 @@ def race(problem: Problem, seconds: float, wanted: Sequence[str]) -> None:
         size = "" if contender.step_size is None else f"{contender.step_size:.3g}"
         faster = "" if ours is None else f"{ours / values:.2g}"
         print(
-            f"| {problem.name} | {name} | {size} | {contender.gradients_a_step} | "
+            f"| {name_of} | {name} | {size} | {contender.gradients_a_step} | "
             f"{np.mean(tally.rates):.2f} | {tally.seconds:.0f} | {values:.3g} | "
             f"{tally.ess_a_second(tally.levels):.3g} | {faster} |",
             flush=True,
@@ -243,7 +196,7 @@ def go(
         num_samples=num_samples,
         thin=thin,
         seed=seed,
-        record={"values": problem.functional},
+        record={"values": problem.predictions},
         initial_positions=start,
         store_positions=False,
         progress=False,
@@ -268,8 +221,10 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|---|---|---|")
     for width in arguments.widths:
-        race(mountain_car(width), arguments.seconds, arguments.kernels)
-    race(linear_gaussian(), arguments.seconds, arguments.kernels)
+        name = f"mountain car 3x{width}"
+        race(name, mountain_car(width), arguments.seconds, arguments.kernels)
+    name = "linear-Gaussian, 625 terms"
+    race(name, linear_gaussian(), arguments.seconds, arguments.kernels)
     if arguments.per_evaluation:
         compare_per_evaluation()
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import traceclass as tc
-from benchmarks.samplers import mountain_car
+from benchmarks.posteriors.problems import mountain_car
 
 NUM_CHAINS = 4
 # Kernel, step size, and steps in units of what the width allows; the steps are those that suit

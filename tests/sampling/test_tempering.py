@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from by_night import by_night
 from linear import linear_gaussian
-from modes import two_modes
 from small import posterior as small_posterior
 
 import traceclass as tc
+from benchmarks.modes import two_modes
 from traceclass.model_choice.evidence import stepping_stones, thermodynamic_integral
 from traceclass.model_choice.tempering import Tempering
 from traceclass.sampling.adaptation.temperatures import TemperedAdaptation, _round_ends, equalised

@@ -19,10 +19,10 @@ import pytest
 from cells import SETTINGS, any_reference
 from invariance import FALSE_ALARM, NUM_CELLS, judge, z_score
 from joint import POINTS, action_choice, priors, regression
-from modes import two_modes
 from scipy.stats import multivariate_normal, norm
 
 import traceclass as tc
+from benchmarks.modes import two_modes
 
 SCHEDULE = (1.0, 0.5, 0.2, 0.05, 0.0)
 NUM_PAIRS = 16_384
