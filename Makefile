@@ -82,6 +82,7 @@ bench: install
 	$(BIN)/python -m benchmarks.half_cheetah
 	$(BIN)/python -m benchmarks.samplers
 	$(BIN)/python -m benchmarks.widths
+	$(BIN)/python -m benchmarks.cores
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/mkdocs build --strict

@@ -35,6 +35,7 @@ ACTIONS = ("likelihoods/test_action_choice.py",)
 DARCY = ("likelihoods/test_darcy.py",)
 STORE = ("sampling/test_store.py",)
 SAMPLE = ("sampling/test_sample.py",)
+SIDE_BY_SIDE = ("sampling/test_side_by_side.py",)
 RUN = ("sampling/test_run.py", "sampling/test_sample.py")
 SCORES = ("test_scores.py",)
 
@@ -307,6 +308,69 @@ MUTANTS = [
         "num_warmup + done",
         SAMPLE,
         "chunks or thinning or seed",
+    ),
+    Mutant(
+        "sampling/adaptation/left_behind.py",
+        "middle - means > max",
+        "means - middle > max",
+        ("sampling/test_references.py",),
+        "left_behind",
+    ),
+    Mutant(
+        "sampling/start.py",
+        "number // chains_per_start",
+        "number",
+        ("sampling/test_verdict.py",),
+        "begin_together",
+    ),
+    Mutant(
+        "sampling/verdict.py",
+        "np.repeat(np.arange(num_starts), len(draws) // num_starts)",
+        "np.arange(len(draws)) % num_starts",
+        ("sampling/test_verdict.py",),
+        "short_chains",
+    ),
+    Mutant(
+        "kernels/centred.py",
+        "log_r - 0.5 * jnp.expm1(2 * log_r) * z**2",
+        "-0.5 * jnp.expm1(2 * log_r) * z**2",
+        ("kernels/test_centred.py",),
+        "ratio",
+    ),
+    Mutant(
+        "kernels/centred.py",
+        "log_r = jnp.where(self.held, log_r, 0.0)",
+        "log_r = jnp.where(self.held, log_r, log_r)",
+        ("kernels/test_centred.py",),
+        "corner",
+    ),
+    Mutant(
+        "sampling/devices.py",
+        "min(k for k in range(wanted, num_groups + 1) if num_groups % k == 0)",
+        "num_groups",
+        SIDE_BY_SIDE,
+        "as_few",
+    ),
+    Mutant(
+        "sampling/side_by_side.py",
+        'any("callback" in name for name in _primitives(traced))',
+        "False",
+        SIDE_BY_SIDE,
+        "calls_back",
+    ),
+    Mutant(
+        "sampling/side_by_side.py",
+        "with carried(settings):",
+        "with carried({}):",
+        SIDE_BY_SIDE,
+        "settings",
+    ),
+    Mutant(
+        "sampling/side_by_side.py",
+        "pool.map(partial(with_settings, function), arguments)",
+        "map(partial(with_settings, function), arguments)",
+        SIDE_BY_SIDE,
+        "same_time",
     ),
     Mutant(
         "sampling/session.py",

@@ -117,8 +117,8 @@ def sample(
     chunk_size : int, optional
         Draws between two commits. None: commits are timed.
     group_size : int, optional
-        Chains that are vmapped together; devices share the groups. None: half of the chains, at
-        most 4. With more than two devices use more chains, or smaller groups, which round
+        Chains that are vmapped together; devices or cores share the groups. None: half of the
+        chains, at most 4. With more than two cores use more chains, or smaller groups, which round
         differently.
     progress : bool or str
         Whether to show how far the run is; a string is shown as the name of the run.
