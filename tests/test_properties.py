@@ -121,7 +121,7 @@ ODD = st.none() | st.booleans() | st.integers(-5, 2**34) | st.floats() | st.text
 
 NAMES = (
     "num_chains", "num_warmup", "num_samples", "thin", "seed", "chunk_size", "store_positions",
-    "group_size", "step_size", "until", "record",
+    "group_size", "step_size", "until", "record", "num_starts",
 )  # fmt: skip
 
 
@@ -133,6 +133,7 @@ def test_settings_are_checked_or_refused_in_one_line(changes):
         "step_size": 0.3, "num_chains": 4, "num_warmup": 0, "num_samples": 5, "thin": None,
         "seed": 0, "record": None, "moments": None, "store_positions": True,
         "initial_positions": None, "until": None, "chunk_size": None, "group_size": None,
+        "num_starts": None,
     }  # fmt: skip
     try:
         found = checked_settings(POSTERIOR, as_kernel(tc.pcn), **(usual | changes))
@@ -141,6 +142,7 @@ def test_settings_are_checked_or_refused_in_one_line(changes):
     else:
         text = ""
         assert found.num_chains % found.group_size == 0
+        assert found.num_chains % found.num_starts == 0
         assert found.num_warmup + found.num_samples * found.thin < 2**32
         assert 0 < found.step_size <= 1
     assert "\n" not in text
