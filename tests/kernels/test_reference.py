@@ -10,8 +10,10 @@ from cells import any_reference
 from linear import linear_gaussian
 
 import traceclass as tc
-from traceclass.kernels.reference import Reference
-from traceclass.kernels.states import init_with_gradient
+from traceclass.kernels.hmc import trajectory
+from traceclass.kernels.reference import Reference, _InCoordinates
+from traceclass.kernels.reference_trajectory import trajectory_by_reference
+from traceclass.kernels.states import GradientState, init_with_gradient
 
 Z = 7
 
@@ -63,6 +65,61 @@ def test_a_state_enters_with_the_gradient_of_its_new_coordinates(x64):
     np.testing.assert_allclose(entered.gradient, slope, rtol=1e-9)
     for got, want in zip(reference.left(entered), state, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("is_scaled", [False, True])
+def test_a_trajectory_is_that_of_the_coordinates_of_the_reference(x64, is_scaled):
+    """Written for z and velocities, it ends where the one for zeta does, with the same error."""
+    posterior, _, _ = linear_gaussian()
+    reference = any_reference(6, is_scaled=is_scaled)
+    target = _InCoordinates(posterior, reference)
+    z, p = jnp.asarray(np.random.default_rng(3).normal(size=(2, 6)))
+
+    @jax.jit
+    def both(epsilon, num_kicks):
+        state = init_with_gradient(posterior, z)
+        inner = reference.entered(state)
+        end, _, error = trajectory(target, inner, p, epsilon, num_kicks)
+        direct = trajectory_by_reference(posterior, reference, state, p, epsilon, num_kicks)
+        return (reference.left(end), error), direct
+
+    for epsilon, num_kicks in [(0.3, 1), (0.2, 7)]:
+        (want, want_error), (got, got_error) = both(epsilon, num_kicks)
+        np.testing.assert_allclose(got.position, want.position, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(got.log_likelihood, want.log_likelihood, rtol=1e-9)
+        np.testing.assert_allclose(got.gradient, want.gradient, rtol=1e-9, atol=1e-11)
+        assert abs(want_error) > 1e-3
+        np.testing.assert_allclose(got_error, want_error, rtol=1e-9, atol=1e-10)
+
+
+def test_coordinates_like_the_prior_add_no_rounding_errors_to_the_energy():
+    """A million coordinates that the likelihood does not see, in single precision."""
+    few, many = 6, 1_000_000
+    posterior, _, _ = linear_gaussian()
+    reference = any_reference(few, is_scaled=True)
+    assert reference.scale is not None
+    wide = Reference(
+        jnp.zeros(many).at[:few].set(reference.mean),
+        jnp.zeros((many, 5)).at[:few].set(reference.vectors),
+        reference.eigenvalues,
+        jnp.ones(many).at[:few].set(reference.scale),
+    )
+    z, p = jax.random.normal(jax.random.key(0), (2, many))
+
+    class Padded:
+        def log_likelihood(self, z):
+            return posterior.log_likelihood(z[:few])
+
+        def log_likelihood_and_gradient(self, z):
+            level, gradient = posterior.log_likelihood_and_gradient(z[:few])
+            return level, jnp.zeros_like(z).at[:few].set(gradient)
+
+    def error(posterior, reference, z, p):
+        state = GradientState(z, *posterior.log_likelihood_and_gradient(z))
+        return trajectory_by_reference(posterior, reference, state, p, 0.2, 7)[1]
+
+    want = error(posterior, reference, z[:few], p[:few])
+    np.testing.assert_allclose(error(Padded(), wide, z, p), want, rtol=1e-4, atol=1e-5)
 
 
 def test_the_way_from_the_prior_is_exact_for_a_scale_alone(x64):

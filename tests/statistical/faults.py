@@ -434,7 +434,7 @@ FAULTS = {
     ),
     "reference: its scale left out of the ratio": Fault(
         Cell("hmc, scaled reference", "Fourier", "regression"),
-        replace_method("reference", "Reference", "_stiffness", lambda _: property(no_stiffness)),
+        replace_method("reference", "Reference", "stiffness", lambda _: property(no_stiffness)),
     ),
     "reference: proposals from the prior": Fault(
         BY_REFERENCE,

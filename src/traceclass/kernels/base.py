@@ -149,6 +149,10 @@ class Kernel:
         return {}
 
     @property
+    def _own_options(self) -> list[str]:
+        return list(inspect.signature(self.build).parameters)[2:]
+
+    @property
     def _reference_option(self) -> tuple[str, ...]:
         """Moves that look into the prior cannot have another measure in its place."""
         return () if self.keeps_any_state else ("reference",)
@@ -188,7 +192,7 @@ class Kernel:
 
     def using(self, **options: Any) -> Kernel:
         """The same kernel with these options fixed."""
-        known = [*list(inspect.signature(self.build).parameters)[2:], *self._reference_option]
+        known = dict.fromkeys([*self._own_options, *self._reference_option])
         for name in options:
             if name not in known:
                 has = ", ".join(known) or "none"
@@ -210,6 +214,8 @@ class Kernel:
         reference = tuning[0].get("reference", self.reference)
         if reference is None:
             return self.build(posterior, **tuned)
+        if "reference" in self._own_options:  # it has a shorter way than by coordinates
+            return self.build(posterior, **tuned, reference=reference)
         return with_reference(lambda target: self.build(target, **tuned), posterior, reference)
 
     def tuning(self, step_size: Any) -> tuple[Tuning, ...]:

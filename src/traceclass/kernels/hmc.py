@@ -12,6 +12,8 @@ from jaxtyping import Array, Float, Key
 
 from traceclass.kernels.base import StepSizeRule, kernel
 from traceclass.kernels.metropolis import MetropolisInfo, accept_or_reject, sampling_algorithm
+from traceclass.kernels.reference import Reference
+from traceclass.kernels.reference_trajectory import trajectory_by_reference
 from traceclass.kernels.states import GradientState, Target, init_with_gradient, standard_normal
 from traceclass.validation import require_count
 
@@ -67,6 +69,7 @@ def _step(
     posterior: Target,
     step_size: Any,
     num_kicks: Any,
+    reference: Reference | None,
     rng_key: Key[Array, ""],
     state: GradientState,
 ) -> tuple[GradientState, MetropolisInfo]:
@@ -74,9 +77,13 @@ def _step(
     # Drawn before and apart from the momentum, so the trajectory is reversible given the step.
     u = jax.random.uniform(key_jitter, dtype=state.position.dtype, minval=-1.0)
     momentum = standard_normal(key_momentum, state.position)
-    proposal, _, energy_error = trajectory(
-        posterior, state, momentum, step_size * (1 + JITTER * u), num_kicks
-    )
+    epsilon = step_size * (1 + JITTER * u)
+    if reference is None:
+        proposal, _, energy_error = trajectory(posterior, state, momentum, epsilon, num_kicks)
+    else:
+        proposal, energy_error = trajectory_by_reference(
+            posterior, reference, state, momentum, epsilon, num_kicks
+        )
     return accept_or_reject(key_accept, -energy_error, proposal, state)
 
 
@@ -89,7 +96,12 @@ def quarter_turn(step_size: Any) -> Any:
 # 0.8 is near the optimum of Hamiltonian kernels when a rejected trajectory costs much
 # (Betancourt, Byrne & Girolami 2014).
 @kernel(StepSizeRule(0.8, first=0.05, largest=math.pi / 2), thin=1, kicks=quarter_turn)
-def hmc(posterior: Target, step_size: Any, num_kicks: Any = None) -> Any:
+def hmc(
+    posterior: Target,
+    step_size: Any,
+    num_kicks: Any = None,
+    reference: Reference | None = None,
+) -> Any:
     r"""Hamiltonian Monte Carlo on the Hilbert space the prior lives on.
 
     A momentum p ~ N(0, I) is drawn, `num_kicks` steps of the splitting in `trajectory` are taken
@@ -104,5 +116,6 @@ def hmc(posterior: Target, step_size: Any, num_kicks: Any = None) -> Any:
     elif not isinstance(num_kicks, jax.Array):
         num_kicks = require_count(num_kicks, "num_kicks", "A trajectory needs a kick to move.")
     return sampling_algorithm(
-        partial(init_with_gradient, posterior), partial(_step, posterior, step_size, num_kicks)
+        partial(init_with_gradient, posterior),
+        partial(_step, posterior, step_size, num_kicks, reference),
     )

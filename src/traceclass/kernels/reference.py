@@ -91,7 +91,11 @@ class Reference(Module):
 
     def position(self, zeta: Float[Array, " z"]) -> Float[Array, " z"]:
         """z = m + S (I + V diag(lambda) V')^(-1/2) zeta."""
-        return self.mean + self._times_scale(self._power(-0.5, zeta))
+        return self.mean + self.displacement(zeta)
+
+    def displacement(self, zeta: Float[Array, " z"]) -> Float[Array, " z"]:
+        """G^(1/2) zeta = S (I + V diag(lambda) V')^(-1/2) zeta."""
+        return self._times_scale(self._power(-0.5, zeta))
 
     def coordinates(self, z: Float[Array, " z"]) -> Float[Array, " z"]:
         """zeta = (I + V diag(lambda) V')^(1/2) S^-1 (z - m)."""
@@ -126,16 +130,16 @@ class Reference(Module):
         phi = -jnp.vdot(self.mean, z) + 0.5 * jnp.sum(self.eigenvalues * along**2)
         if self.scale is None:
             return phi
-        return phi + 0.5 * jnp.sum(self._stiffness * (z - self.mean) ** 2)
+        return phi + 0.5 * jnp.sum(self.stiffness * (z - self.mean) ** 2)
 
     def phi_gradient(self, z: Float[Array, " z"]) -> Float[Array, " z"]:
         """-m + (S^-2 - I) (z - m) + S^-1 V diag(lambda) V' u."""
         along = self.vectors.T @ self._over_scale(z - self.mean)
         gradient = self._over_scale(self.vectors @ (self.eigenvalues * along)) - self.mean
-        return gradient if self.scale is None else gradient + self._stiffness * (z - self.mean)
+        return gradient if self.scale is None else gradient + self.stiffness * (z - self.mean)
 
     @property
-    def _stiffness(self) -> Array:
+    def stiffness(self) -> Array:
         """s^-2 - 1, by a product that keeps its digits where s is near one."""
         assert self.scale is not None
         return (1 - self.scale) * (1 + self.scale) / self.scale**2
