@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -114,23 +112,84 @@ def run_ess(draws: np.ndarray) -> float:
     return worst_of(draws)[0]
 
 
-def test_references_are_frozen_before_draws_count():
-    """After the last fit no window changes them, and after warm-up nothing changes at all."""
-    posterior, _, _ = linear_gaussian()
-    adaptation = ChainwiseAdaptation(tc.hmc, 400, posterior, num_chains=2)
-    rng = np.random.default_rng(0)
-    references = []
-    for done in range(0, 400, WINDOW):
+def gone_through(adaptation, num_warmup, positions, rate=0.8):
+    """The tunings of a warm-up in which a step of a chain ends at positions(tuning, steps)."""
+    tunings = []
+    done = 0
+    while done < num_warmup:
         tuning, steps = adaptation.window(done)
-        assert steps <= WINDOW
-        references.append(np.asarray(tuning["reference"].mean).copy())
-        trail = rng.normal(size=(2, 2, WINDOW, 6))
-        rates = np.full((2, 1), 0.8)
-        seen = Seen(rates[0], np.array([WINDOW]), rates, trail[0][:, -1], (trail[0], trail[1]))
-        adaptation.update(done + steps, seen, 0)
-    changed = [not np.array_equal(a, b) for a, b in itertools.pairwise(references)]
-    assert any(changed[:12])
-    assert not any(changed[12:])
+        assert 0 < steps <= WINDOW
+        x = positions(tuning, steps)
+        rates = np.full((len(x), 1), rate)
+        seen = Seen(rates[0], np.array([steps]), rates, x[:, -1], (x, -np.square(x)))
+        tunings.append((done, tuning))
+        done += steps
+        adaptation.update(done, seen, 0)
+    assert done == num_warmup
+    return tunings
+
+
+@pytest.mark.parametrize("num_warmup", [400, 1_000])
+def test_references_are_frozen_before_draws_count(num_warmup):
+    """After the last fit there are four that compete, and in the end one."""
+    posterior, _, _ = linear_gaussian()
+    adaptation = ChainwiseAdaptation(tc.hmc, num_warmup, posterior, num_chains=2)
+    rng = np.random.default_rng(0)
+    tunings = gone_through(adaptation, num_warmup, lambda _, steps: rng.normal(size=(2, steps, 6)))
+    first = 160 if num_warmup == 400 else 500
+    scales = [t["reference"].scale.tobytes() for done, t in tunings if "reference" in t]
+    fitted_ones = {t["reference"].scale.tobytes() for done, t in tunings[3:] if done < first}
+    assert len(fitted_ones) > 1
+    competing = [
+        t["reference"].scale.tobytes() if "reference" in t else "none"
+        for done, t in tunings
+        if done >= first
+    ]
+    assert len(set(competing) - {"none"}) == 4
+    assert len(set(competing[-2:])) == 1
+    assert set(scales) >= fitted_ones
+
+
+def chains_that_forget(own, prior):
+    """Positions as of chains that keep these shares of themselves from step to step."""
+    rng, at = np.random.default_rng(1), np.random.default_rng(2).normal(size=(4, 6))
+
+    def positions(tuning, steps):
+        nonlocal at
+        is_own = tuning["reference"].scale.std() > 0 if "reference" in tuning else False
+        kept = own if is_own else prior
+        rows = []
+        for _ in range(steps):
+            at = kept * at + np.sqrt(1 - kept**2) * rng.normal(size=at.shape)
+            rows.append(at)
+        return np.stack(rows, axis=1).astype(np.float32)
+
+    return positions
+
+
+@pytest.mark.parametrize(("prior_keeps", "stays"), [(0.999, True), (0.6, False)])
+def test_the_prior_stays_unless_a_reference_is_far_better(prior_keeps, stays):
+    posterior, _, _ = linear_gaussian()
+    adaptation = ChainwiseAdaptation(tc.hmc, 2_000, posterior, num_chains=4)
+    gone_through(adaptation, 2_000, chains_that_forget(own=0.3, prior=prior_keeps))
+    assert ("reference" in adaptation.settled()) == stays
+
+
+def test_where_the_data_say_little_the_kernel_goes_on_without_a_reference(tmp_path, monkeypatch):
+    """And it is resumed so."""
+    frozen, settled = [], ChainwiseAdaptation.settled
+
+    def recording(adaptation):
+        frozen.append(settled(adaptation))
+        return frozen[-1]
+
+    monkeypatch.setattr(ChainwiseAdaptation, "settled", recording)
+    settings = {"kernel": ADAPTED, "target": small_posterior(noise=3.0)}
+    whole = sampled(**settings)
+    sampled(tmp_path / "run", num_samples=10, **settings)
+    assert sampled(tmp_path / "run", resume=True, **settings).sha256() == whole.sha256()
+    assert all(set(tuning) == {"step_size", "num_kicks"} for tuning in frozen)
+    assert len(frozen) == 3
 
 
 def test_it_is_traced_once():
@@ -173,9 +232,9 @@ class StopError(Exception):
     """Raised in mid-run, as a kill would end it."""
 
 
-@pytest.mark.parametrize("stop", [60, pytest.param(160, marks=pytest.mark.long)])
-def test_a_run_that_anneals_is_resumed(stop, tmp_path, monkeypatch):
-    """Right after a fit, while states are still computed at another temperature."""
+@pytest.mark.parametrize("stop", [60, 500, pytest.param(160, marks=pytest.mark.long)])
+def test_a_run_that_is_stopped_in_warm_up_is_resumed(stop, tmp_path, monkeypatch):
+    """Right after a fit, while states are still computed at another temperature, or in a trial."""
     settings = {"kernel": ADAPTED, "target": small_posterior(noise=0.001), "num_warmup": 800}
     settings |= {"num_samples": 10, "chunk_size": None}
     whole = sampled(**settings)

@@ -1,10 +1,12 @@
-"""Warm-up of a move by a reference that is found for each chain, with a step size for each."""
+"""Warm-up of a move by a reference that is found, with a step size for each chain."""
 
 from __future__ import annotations
 
+import math
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,55 +14,79 @@ import numpy as np
 from traceclass.kernels.base import Kernel, Tuning
 from traceclass.kernels.reference import Reference
 from traceclass.posterior import Posterior
+from traceclass.sampling.adaptation.contest import Contest
 from traceclass.sampling.adaptation.fitted_reference import Fitted, fitted
 from traceclass.sampling.adaptation.step_size import StepSizeAdaptation
-from traceclass.sampling.adaptation.trajectory import (
-    TrajectoryAdaptation,
-    values_and_log_likelihood,
-)
+from traceclass.sampling.adaptation.trajectory import SHARES, values_and_log_likelihood
 from traceclass.sampling.adaptation.windows import WINDOW, Memory, Seen
 
-# Directions of a reference besides the coordinates themselves. More have not been measured.
-RANK = 40
+# Directions of a reference besides the coordinates themselves: fewer where there are many
+# coordinates, so that a trajectory is not held up by them.
+RANK, _MOST_ENTRIES = 40, 2**19
 # Draws for the first fit, by how much their number grows from fit to fit, and the most of them. Of
 # the draws of a fit, the older ones are left out of the next: they were made on the way.
 _FIRST_DRAWS, _GROWTH, _MOST_DRAWS = 60, 1.25, 400
 _SHARE_KEPT = 0.6
 # Draws and gradients of all chains are kept on the host until the last fit, within this memory.
 _MOST_BYTES = 2**28
-# References are fitted in this share of warm-up; trials of lengths follow, then the step size.
-_SHARE_OF_FITS, _SHARE_OF_TRIALS = 0.6, 0.2
+# Draws of a fit that all chains share.
+_MOST_SHARED = 1_000
+# References of each chain are fitted in this share of warm-up. Each stage of the contest, a step
+# size or a trial, takes the other share; what is left is for the step size that is kept.
+_SHARE_OF_FITS, _SHARE_OF_STAGE = 0.5, 0.04
 # Kicks of a trajectory: on the way from a prior draw, in the first windows; and the most there are
 # while references are fitted, and afterwards.
 _FEW_KICKS, _FEW_WINDOWS = 20, 3
 _MANY_KICKS, MOST_KICKS = 200, 1_000
+# The references that compete: of each chain, of all chains, of all chains about the prior's mean,
+# and the prior itself. They do so by trajectories of a quarter turn.
+_OWN, _SHARED, _ABOUT_ZERO, _PRIOR = range(4)
+_NUM_REFERENCES = 4
+_FIRST_SHARE = SHARES.index(1.0)
+# A reference must be so many times cheaper than the prior. A trial is too short to see the slowest
+# part of a chain, its way from mode to mode, and there references lose: where trials said up to
+# five times cheaper, chains had about as many effective samples per gradient in the median and half
+# as many at worst. Where the data are loud, they say thirty times and more.
+_GAIN = 10.0
+
+
+class Stage(NamedTuple):
+    """A part of the contest, over after `end` steps of warm-up: to find step sizes, or a trial.
+
+    `reference` is what is moved by, None for the one that has done best, and `share` the number of
+    the length of trajectories among `SHARES`.
+    """
+
+    end: int
+    reference: int | None
+    share: int
+    is_trial: bool
 
 
 class ChainwiseAdaptation:
     """One move with `reference="adapt"`: a reference, a step size and kicks for each chain.
 
-    In the first three fifths of warm-up references are fitted again and again, each to the latest
-    draws of its chain, and step sizes follow. Then references stay, and as for other moves (see
-    `MoveAdaptation`) a fifth goes to trials of several lengths of trajectory and the last to the
-    step sizes.
-
-    Chains have references of their own because they may be in different places that look different:
-    a reference pooled over them would suit none.
+    In the first half of warm-up references are fitted again and again, each to the latest draws of
+    its chain, and step sizes follow. Then four kinds compete: these; one fitted to the draws of all
+    chains; one fitted to them about the prior's mean; and the prior. Chains that sit in places
+    which look different need their own. Chains that travel between such places, as networks' do
+    whose nodes change roles, are held back by a reference of the place they are in. Last, several
+    lengths of trajectory compete by the reference that did best, and what is left goes to the step
+    sizes. If the prior did best, the kernel goes on without a reference, by a program of its own.
     """
 
     def __init__(self, move: Kernel, num_warmup: int, posterior: Posterior, num_chains: int):
         assert move.tuned_by is not None
-        self._rule = move.tuned_by
+        self._rule, self._has_kicks = move.tuned_by, move.tunes_kicks
         self._num_chains, z = num_chains, posterior.prior.num_coordinates
         self._steps = StepSizeAdaptation(move.tuned_by, num_chains)
-        functional = partial(values_and_log_likelihood, posterior)
-        self._turns = TrajectoryAdaptation(functional, MOST_KICKS) if move.tunes_kicks else None
-        fits = round(_SHARE_OF_FITS * num_warmup / WINDOW) * WINDOW
-        trials = round(_SHARE_OF_TRIALS * num_warmup / WINDOW) * WINDOW if self._turns else 0
-        self._fits_end, self._trials_end = fits, fits + trials
-        self._in_trial, self._trial_ends = False, 0
-        self._rank = min(RANK, z)
-        self._reference = _of_prior(num_chains, z, self._rank)
+        self._posterior = posterior
+        self._fits_end, self._stages = _schedule(num_warmup, has_shares=self._has_kicks)
+        self._rank = min(RANK, z, max(1, _MOST_ENTRIES // z))
+        self._references = [_of_prior(num_chains, z, self._rank)]
+        self._contest = Contest()
+        self._sizes: list[Any] = []  # of each reference, as it was tried
+        self._reference, self._share, self._is_decided = _OWN, 0, False
         self._draws = np.zeros((2, num_chains, 0, z), dtype=_dtype())
         fitting = _MOST_BYTES // max(1, 2 * _dtype().itemsize * num_chains * z)
         self._most = max(_FIRST_DRAWS, min(_MOST_DRAWS, fitting))
@@ -73,42 +99,80 @@ class ChainwiseAdaptation:
         return None if at_limit else self._rule.target
 
     def window(self, done: int) -> tuple[Tuning, int]:
-        """What to run with after `done` steps, and for how many."""
-        step_size = self._steps.step_size
-        # Moves of a composition may cut windows short, so a window never passes the last fit.
-        longest = min(WINDOW, self._fits_end - done) if done < self._fits_end else WINDOW
-        if self._turns is None:
-            return self._tuning(step_size, None), longest
-        self._in_trial = self._fits_end <= done < self._trials_end
-        if self._in_trial:
-            step_size = self._steps.settled()
-            steps = min(self._turns.next_trial(step_size), WINDOW)
-            self._trial_ends = done + steps
-            tuning = self._tuning(step_size, self._turns.kicks(step_size))
-            return tuning, min(steps, self._trials_end - done)
-        most = MOST_KICKS
+        """What to run with after `done` steps, and for how many.
+
+        Moves of a composition may cut windows short, so a window never passes the end of a stage.
+        """
+        step_size, stage = self._steps.step_size, self._stage(done)
         if done < self._fits_end:
             most = _FEW_KICKS if done < _FEW_WINDOWS * WINDOW else _MANY_KICKS
-        kicks = np.minimum(most, self._turns.kicks(step_size))
-        return self._tuning(step_size, kicks), longest
+            return self._tuning(step_size, most), min(WINDOW, self._fits_end - done)
+        return self._tuning(step_size), WINDOW if stage is None else min(WINDOW, stage.end - done)
+
+    def _stage(self, done: int) -> Stage | None:
+        """The stage of the contest after `done` steps; None before it and after it."""
+        if done < self._fits_end:
+            return None
+        return next((stage for stage in self._stages if done < stage.end), None)
 
     def update(self, done: int, seen: Seen, number: int) -> None:
         """Learn from the window that ended after `done` steps; `number` is the move's."""
-        if self._turns is not None and self._in_trial:
-            if done == self._trial_ends:  # and not cut short by the end of the trials
-                self._turns.learn(seen.positions)
-            if done == self._trials_end:
-                self._turns.choose()
-                self._steps.restart()
-            return
-        self._steps.update(seen.chain_rates[:, number], float(seen.tried[number]))
+        stage = self._stage(done - 1)
+        if stage is not None and stage.is_trial:
+            self._watch(seen)
+        else:
+            self._steps.update(seen.chain_rates[:, number], float(seen.tried[number]))
         if done <= self._fits_end:
             self._collect(done, seen)
         if done == self._fits_end:
+            self._references += [self._shared(has_mean=True), self._shared(has_mean=False)]
+            self._references += [_of_prior(self._num_chains, self._draws.shape[-1], self._rank)]
             self._draws = self._draws[:, :, :0]
-            self._steps.restart()
-            if self._turns is not None:
-                self._turns.look(seen.positions)
+        if done == self._fits_end or (stage is not None and done == stage.end):
+            self._enter(stage, self._stage(done))
+
+    def _enter(self, last: Stage | None, stage: Stage | None) -> None:
+        """Go over from one stage of the contest to the next, or to what has won it."""
+        if last is not None and not last.is_trial:
+            self._sizes.append(self._steps.step_size)
+        if stage is not None and stage.reference is not None:
+            if not stage.is_trial:
+                self._steps.restart(is_settling=False)
+            self._reference, self._share = stage.reference, stage.share
+            return
+        self._choose()
+        self._steps.restart(at=self._sizes[self._reference])
+        self._is_decided = stage is None
+        if stage is not None:
+            self._share = stage.share
+
+    def _choose(self) -> None:
+        """The reference that did best by the first share, and of its shares the best."""
+        costs = self._costs()
+        by_reference = {
+            reference: cost / _GAIN if reference == _PRIOR else cost
+            for (reference, share), cost in costs.items()
+            if share == _FIRST_SHARE
+        }
+        self._reference = min(by_reference, key=by_reference.__getitem__, default=_PRIOR)
+        by_share = {share: cost for (r, share), cost in costs.items() if r == self._reference}
+        self._share = min(by_share, key=by_share.__getitem__, default=_FIRST_SHARE)
+
+    def _costs(self) -> dict[tuple[int, int], float]:
+        """What trials have cost so far, by reference and share."""
+        return {divmod(way, len(SHARES)): cost for way, cost in self._contest.costs().items()}
+
+    def _watch(self, seen: Seen) -> None:
+        """Take in what a window of a trial has shown."""
+        assert seen.trail is not None
+        positions = np.swapaxes(seen.trail[0], 0, 1)
+        steps = len(positions)
+        # One program, also for windows that were cut short.
+        padded = np.pad(positions, ((0, WINDOW - steps), (0, 0), (0, 0)), mode="edge")
+        values = np.asarray(_values_after_each(self._posterior, padded))[:steps]
+        kicks = float(np.mean(self._kicks(self._steps.step_size))) if self._has_kicks else 1.0
+        way = self._reference * len(SHARES) + self._share
+        self._contest.add(way, kicks, np.swapaxes(values, 0, 1))
 
     def _collect(self, done: int, seen: Seen) -> None:
         """Take in the draws of a window, and fit if there are enough."""
@@ -117,62 +181,108 @@ class ChainwiseAdaptation:
         count = self._draws.shape[2]
         if count < self._next_fit and done < self._fits_end:
             return
-        self._reference = self._fitted()
-        self._draws = self._draws[:, :, -round(_SHARE_KEPT * count) :]
-        self._next_fit = min(self._most, round(_GROWTH * self._next_fit))
+        self._references[_OWN] = self._own()
+        if done < self._fits_end:
+            self._draws = self._draws[:, :, -round(_SHARE_KEPT * count) :]
+            self._next_fit = min(self._most, round(_GROWTH * self._next_fit))
         self._steps.restart(is_settling=False)
 
-    def _fitted(self) -> Fitted:
-        present = zip(*self._reference, strict=True)
-        fits = [
-            self._fitted_or(Fitted(*old), x, g)
-            for x, g, old in zip(*self._draws, present, strict=True)
-        ]
+    def _own(self) -> Fitted:
+        """A reference for each chain by its own draws."""
+        present = zip(*self._references[_OWN], strict=True)
+        chains = zip(*self._draws, present, strict=True)
+        fits = [self._fit(x, g, Fitted(*old)) for x, g, old in chains]
         return Fitted(*(np.stack(part).astype(_dtype()) for part in zip(*fits, strict=True)))
 
-    def _fitted_or(self, old: Fitted, x: np.ndarray, g: np.ndarray) -> Fitted:
-        """A fit to the draws of one chain, or the old one if they are of no use for it."""
+    def _shared(self, *, has_mean: bool) -> Fitted:
+        """One reference for all chains, by the draws of all."""
+        x, g = (a.reshape(-1, a.shape[-1]) for a in self._draws)
+        every = -(-len(x) // _MOST_SHARED)
+        prior = Fitted(*(part[0] for part in _of_prior(1, x.shape[1], self._rank)))
+        fit = self._fit(x[::every], g[::every], prior, has_mean=has_mean)
+        return Fitted(*(np.stack([part] * self._num_chains).astype(_dtype()) for part in fit))
+
+    def _fit(
+        self, x: np.ndarray, g: np.ndarray, otherwise: Fitted, *, has_mean: bool = True
+    ) -> Fitted:
+        """A fit to draws and gradients; `otherwise`, if they are of no use for one."""
         is_finite = np.isfinite(x).all(axis=1) & np.isfinite(g).all(axis=1)
         x, g = x[is_finite], g[is_finite]
         if len(x) < _FIRST_DRAWS // 2 or not np.ptp(x, axis=0).any():
-            return old
-        return fitted(x, g, self._rank)
+            return otherwise
+        return fitted(x, g, self._rank, has_mean=has_mean)
 
     def go_on_from(self, origins: np.ndarray) -> None:
         """Every chain goes on with the reference and step size of the chain `origins[c]`."""
-        self._reference = Fitted(*(part[origins] for part in self._reference))
+        self._references = [Fitted(*(part[origins] for part in r)) for r in self._references]
+        self._sizes = [sizes[origins] for sizes in self._sizes]
         self._draws = self._draws[:, origins]
         self._steps.go_on_from(origins)
 
     def settled(self) -> Tuning:
         """What to freeze."""
-        step_size = self._steps.settled()
-        return self._tuning(
-            step_size, None if self._turns is None else self._turns.kicks(step_size)
-        )
+        return self._tuning(self._steps.settled())
 
-    def _tuning(self, step_size: Any, kicks: Any) -> Tuning:
-        mean, scale, vectors, eigenvalues = self._reference
-        tuning = {"step_size": step_size, "reference": _stacked(mean, vectors, eigenvalues, scale)}
-        return tuning if kicks is None else tuning | {"num_kicks": kicks}
+    def _tuning(self, step_size: Any, most_kicks: int = MOST_KICKS) -> Tuning:
+        mean, scale, vectors, eigenvalues = self._references[self._reference]
+        tuning = {"step_size": step_size}
+        if self._reference != _PRIOR or not self._is_decided:
+            tuning["reference"] = _stacked(mean, vectors, eigenvalues, scale)
+        if not self._has_kicks:
+            return tuning
+        return tuning | {"num_kicks": np.minimum(most_kicks, self._kicks(step_size))}
+
+    def _kicks(self, step_size: Any) -> np.ndarray:
+        """The numbers of kicks that make the present share of a quarter turn."""
+        kicks = np.round(0.5 * math.pi * SHARES[self._share] / step_size)
+        return np.clip(kicks, 1, MOST_KICKS).astype(int)
 
     def memory(self) -> Memory:
         """All it has learnt, between two windows; `remember` takes it back."""
-        memory = {f"steps {name}": array for name, array in self._steps.memory().items()}
-        if self._turns is not None:
-            memory |= {f"turns {name}": array for name, array in self._turns.memory().items()}
-        memory |= {f"reference {n}": array for n, array in self._reference._asdict().items()}
-        return memory | {"draws": self._draws, "next fit": np.array(self._next_fit)}
+        parts = {"steps": self._steps.memory(), "contest": self._contest.memory()}
+        parts |= {f"reference {k}": r._asdict() for k, r in enumerate(self._references)}
+        memory = {f"{of} {name}": a for of, part in parts.items() for name, a in part.items()}
+        counts = np.array([self._next_fit, self._reference, self._share, self._is_decided])
+        sizes = np.array(self._sizes).reshape(-1, self._num_chains)
+        return memory | {"draws": self._draws, "counts": counts, "sizes": sizes}
 
     def remember(self, memory: Memory) -> None:
         def part(prefix: str) -> Memory:
             return {n.removeprefix(prefix): a for n, a in memory.items() if n.startswith(prefix)}
 
         self._steps.remember(part("steps "))
-        if self._turns is not None:
-            self._turns.remember(part("turns "))
-        self._reference = Fitted(**part("reference "))
-        self._draws, self._next_fit = memory["draws"], int(memory["next fit"])
+        self._contest.remember(part("contest "))
+        fits = (part(f"reference {k} ") for k in range(_NUM_REFERENCES))
+        self._references = [Fitted(**fit) for fit in fits if fit]
+        self._draws, self._sizes = memory["draws"], list(memory["sizes"])
+        self._next_fit, self._reference, self._share, decided = memory["counts"].tolist()
+        self._is_decided = bool(decided)
+
+
+def _schedule(num_warmup: int, *, has_shares: bool) -> tuple[int, tuple[Stage, ...]]:
+    """When the last references are fitted, and the stages of the contest that follows."""
+
+    def windows(share: float) -> int:
+        return max(1, round(share * num_warmup / WINDOW)) * WINDOW
+
+    plan = [
+        (k, _FIRST_SHARE, is_trial) for k in range(_NUM_REFERENCES) for is_trial in (False, True)
+    ]
+    if has_shares:
+        plan += [(None, share, True) for share in range(len(SHARES)) if share != _FIRST_SHARE]
+    length = windows(_SHARE_OF_STAGE)
+    # A short warm-up fits less, so that the last step sizes have two stages in any case.
+    fits_end = min(
+        windows(_SHARE_OF_FITS), max(0, num_warmup // WINDOW * WINDOW - length * (len(plan) + 2))
+    )
+    stages = (Stage(fits_end + (n + 1) * length, *each) for n, each in enumerate(plan))
+    return fits_end, tuple(stages)
+
+
+@eqx.filter_jit
+def _values_after_each(posterior: Posterior, positions: Any) -> Any:
+    """The function's values and the log-likelihood, for positions (steps, chains, z)."""
+    return jax.lax.map(partial(values_and_log_likelihood, posterior), positions)
 
 
 def _of_prior(num_chains: int, z: int, rank: int) -> Fitted:

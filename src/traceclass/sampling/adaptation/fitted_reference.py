@@ -47,14 +47,17 @@ class Fitted(NamedTuple):
     eigenvalues: np.ndarray
 
 
-def fitted(positions: np.ndarray, gradients: np.ndarray, rank: int) -> Fitted:
+def fitted(
+    positions: np.ndarray, gradients: np.ndarray, rank: int, *, has_mean: bool = True
+) -> Fitted:
     """The fit to draws (n, z) and the gradients of the log-likelihood at them.
 
-    `vectors` has `rank` columns, zeros where fewer directions are worth it.
+    `vectors` has `rank` columns, zeros where fewer directions are worth it. Without a mean, m = 0,
+    as it is of the prior, and the covariances are second moments.
     """
     x = np.asarray(positions, dtype=np.float64)
     a = np.asarray(gradients, dtype=np.float64) - x
-    mean_x, mean_a = x.mean(axis=0), a.mean(axis=0)
+    mean_x, mean_a = (has_mean * rows.mean(axis=0) for rows in (x, a))
     x, a = x - mean_x, a - mean_a
     s = _scale(x, a)
     vectors, variances = _directions(x / s, a * s, rank)

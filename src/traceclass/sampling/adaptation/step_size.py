@@ -84,9 +84,13 @@ class StepSizeAdaptation:
             self._state = update(self._state, self._sum / self._tried)
             self._sum, self._tried = self._nothing, 0.0
 
-    def restart(self, *, is_settling: bool = True) -> None:
-        """Begin again from the step size found so far; if it is not to settle, from the latest."""
+    def restart(self, *, is_settling: bool = True, at: Any = None) -> None:
+        """Begin again, from the step size found so far; if it is not to settle, from the latest.
+
+        `at` are step sizes to begin from instead.
+        """
         found = self.settled() if is_settling else self.step_size
+        found = found if at is None else at
         self._phase = int(is_settling)
         self._state = _begun_at(self._phases[self._phase][0], found)
         self._sum, self._tried = self._nothing, 0.0
