@@ -430,6 +430,26 @@ MUTANTS = [
         "gaussian_posterior",
     ),
     Mutant(
+        "kernels/reference_trajectory.py",
+        "h * with_b(v) + 0.5 * h**2",
+        "h * with_b(v) + h**2",
+        ("kernels/test_reference.py",),
+        "a_trajectory",
+    ),
+    Mutant(
+        "sampling/adaptation/contest.py",
+        "np.minimum(change / (2 * variance), 1.0)",
+        "change / (2 * variance)",
+        ("sampling/test_contest.py",),
+    ),
+    Mutant(
+        "sampling/adaptation/chainwise.py",
+        "cost / _GAIN if",
+        "cost if",
+        ("sampling/test_references.py",),
+        "prior_stays",
+    ),
+    Mutant(
         "sampling/adaptation/chainwise.py",
         "if done <= self._fits_end:",
         "if True:",

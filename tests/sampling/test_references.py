@@ -113,7 +113,7 @@ def run_ess(draws: np.ndarray) -> float:
 
 
 def gone_through(adaptation, num_warmup, positions, rate=0.8):
-    """The tunings of a warm-up in which a step of a chain ends at positions(tuning, steps)."""
+    """The tunings of so many steps, which end at positions(tuning, steps) of all chains."""
     tunings = []
     done = 0
     while done < num_warmup:
@@ -129,25 +129,24 @@ def gone_through(adaptation, num_warmup, positions, rate=0.8):
     return tunings
 
 
-@pytest.mark.parametrize("num_warmup", [400, 1_000])
-def test_references_are_frozen_before_draws_count(num_warmup):
-    """After the last fit there are four that compete, and in the end one."""
+@pytest.mark.parametrize(
+    ("num_warmup", "num_fits", "competing"), [(400, 160, 1), (2_000, 1_000, 4)]
+)
+def test_references_are_frozen_before_draws_count(num_warmup, num_fits, competing):
+    """After the last fit four compete, if there is time for it, and in the end one is left."""
     posterior, _, _ = linear_gaussian()
     adaptation = ChainwiseAdaptation(tc.hmc, num_warmup, posterior, num_chains=2)
     rng = np.random.default_rng(0)
     tunings = gone_through(adaptation, num_warmup, lambda _, steps: rng.normal(size=(2, steps, 6)))
-    first = 160 if num_warmup == 400 else 500
-    scales = [t["reference"].scale.tobytes() for done, t in tunings if "reference" in t]
-    fitted_ones = {t["reference"].scale.tobytes() for done, t in tunings[3:] if done < first}
-    assert len(fitted_ones) > 1
-    competing = [
-        t["reference"].scale.tobytes() if "reference" in t else "none"
-        for done, t in tunings
-        if done >= first
-    ]
-    assert len(set(competing) - {"none"}) == 4
-    assert len(set(competing[-2:])) == 1
-    assert set(scales) >= fitted_ones
+
+    def scale_of(tuning):
+        return tuning["reference"].scale.tobytes() if "reference" in tuning else "none"
+
+    assert len({scale_of(tuning) for done, tuning in tunings if done < num_fits}) > 1
+    after = [scale_of(tuning) for done, tuning in tunings if done >= num_fits]
+    assert len(set(after) - {"none"}) == competing
+    assert after[-2] == after[-1] == scale_of(adaptation.settled())
+    assert adaptation.moved_by is not None
 
 
 def chains_that_forget(own, prior):
@@ -167,12 +166,32 @@ def chains_that_forget(own, prior):
     return positions
 
 
-@pytest.mark.parametrize(("prior_keeps", "stays"), [(0.999, True), (0.6, False)])
-def test_the_prior_stays_unless_a_reference_is_far_better(prior_keeps, stays):
+@pytest.mark.parametrize(("prior_keeps", "is_beaten"), [(0.999, True), (0.6, False)])
+def test_the_prior_stays_unless_a_reference_is_far_better(prior_keeps, is_beaten):
     posterior, _, _ = linear_gaussian()
     adaptation = ChainwiseAdaptation(tc.hmc, 2_000, posterior, num_chains=4)
     gone_through(adaptation, 2_000, chains_that_forget(own=0.3, prior=prior_keeps))
-    assert ("reference" in adaptation.settled()) == stays
+    assert ("reference" in adaptation.settled()) == is_beaten
+
+
+def test_a_move_that_is_tried_now_and_then_keeps_references_of_its_chains():
+    """A mixture tries it too seldom for the step sizes of a contest."""
+    kernel = tc.mixture(ADAPTED, tc.node_swap)
+    run = sampled(kernel=kernel, num_warmup=1_400, num_samples=10)
+    assert run.moved_by == ["a reference of each chain", None]
+    assert "moved by a reference of each chain" in str(run.summary())
+
+
+def test_chains_that_begin_again_in_the_contest_take_all_with_them():
+    posterior, _, _ = linear_gaussian()
+    adaptation = ChainwiseAdaptation(tc.hmc, 2_000, posterior, num_chains=2)
+    rng = np.random.default_rng(0)
+    gone_through(adaptation, 1_400, lambda _, steps: rng.normal(size=(2, steps, 6)))
+    adaptation.go_on_from(np.array([1, 1]))
+    for name, array in adaptation.memory().items():
+        if array.ndim > 1 and array.shape[0] == 2 and "kicks" not in name and array.size:
+            ours, theirs = (array[:, c] for c in (0, 1)) if name == "draws" else array
+            np.testing.assert_array_equal(ours, theirs, err_msg=name)
 
 
 def test_where_the_data_say_little_the_kernel_goes_on_without_a_reference(tmp_path, monkeypatch):
@@ -184,12 +203,13 @@ def test_where_the_data_say_little_the_kernel_goes_on_without_a_reference(tmp_pa
         return frozen[-1]
 
     monkeypatch.setattr(ChainwiseAdaptation, "settled", recording)
-    settings = {"kernel": ADAPTED, "target": small_posterior(noise=3.0)}
+    settings = {"kernel": ADAPTED, "target": small_posterior(noise=3.0), "num_warmup": 1_400}
     whole = sampled(**settings)
     sampled(tmp_path / "run", num_samples=10, **settings)
     assert sampled(tmp_path / "run", resume=True, **settings).sha256() == whole.sha256()
     assert all(set(tuning) == {"step_size", "num_kicks"} for tuning in frozen)
     assert len(frozen) == 3
+    assert whole.moved_by == ["the prior"]
 
 
 def test_it_is_traced_once():

@@ -69,6 +69,9 @@ class Diagnosed(Protocol):
     def num_starts(self) -> int | None: ...
 
     @property
+    def moved_by(self) -> Sequence[str | None]: ...
+
+    @property
     def restarts(self) -> Sequence[Mapping[str, int]]: ...
 
     @property
@@ -122,6 +125,8 @@ class Summary:
         What is wrong, one sentence each.
     notes : tuple of str
         What is not wrong but could be better: cores that were idle, and how to use them.
+    moved_by : dict
+        By move, the reference that warm-up chose, in words.
     """
 
     table: pd.DataFrame
@@ -133,6 +138,7 @@ class Summary:
     num_nonfinite: int
     warnings: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    moved_by: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __str__(self) -> str:
         rates = ", ".join(f"{rate:.3f}" for rate in self.acceptance_rates)
@@ -153,11 +159,15 @@ class Summary:
         """One line per move; a tempered kernel has a table of its own."""
         if self.tempering is not None:
             return [str(self.tempering)]
-        return [_line_of(move, tuning) for move, tuning in self.moves.items()]
+        return [
+            _line_of(move, tuning, self.moved_by.get(move)) for move, tuning in self.moves.items()
+        ]
 
 
-def _line_of(move: str, figures: dict[str, float]) -> str:
-    words = (f"{name.replace('_', ' ')} {value:.4g}" for name, value in figures.items())
+def _line_of(move: str, figures: dict[str, float], moved_by: str | None) -> str:
+    words = [f"{name.replace('_', ' ')} {value:.4g}" for name, value in figures.items()]
+    if moved_by is not None:
+        words.append(f"moved by {moved_by}")
     return f"{move}: {', '.join(words)}"
 
 
@@ -193,6 +203,7 @@ def summarise(run: Diagnosed) -> Summary:
         num_nonfinite=int(run.num_nonfinite.sum()),
         warnings=(*_warnings(run, table, stuck, verdict), *_misfit(run)),
         notes=(run.idle_cores,) if run.idle_cores else (),
+        moved_by={m: words for m, words in zip(run.tuning, run.moved_by, strict=False) if words},
     )
 
 

@@ -96,6 +96,8 @@ class Run:
     compile_seconds: float
     # By move, what each chain ran with, where chains are tuned apart.
     chain_tunings: Sequence[Mapping[str, Sequence[float]]] = ()
+    # By move, the reference that warm-up chose, in words; None where none was looked for.
+    moved_by: Sequence[str | None] = ()
     # At how many points chains began, as many at each; None: each at its own.
     num_starts: int | None = None
     # Chains that warm-up left behind, after which step, and beside which others they began again.

@@ -140,6 +140,7 @@ class Session:
         starts = self.settings.num_starts
         apart = {
             "chain_tunings": [_of_chains(tuning) for tuning in self.tuning],
+            "moved_by": list(self.adaptation.moved_by),
             "restarts": self.restarts,
         }
         return {

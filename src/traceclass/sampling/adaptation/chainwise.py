@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -32,17 +33,31 @@ _MOST_BYTES = 2**28
 # Draws of a fit that all chains share.
 _MOST_SHARED = 1_000
 # References of each chain are fitted in this share of warm-up. Each stage of the contest, a step
-# size or a trial, takes the other share; what is left is for the step size that is kept.
+# size or a trial, takes the other share, but at least so many windows: four updates bring a step
+# size within reach of one that is a hundred times smaller. What is left is for the last step sizes.
 _SHARE_OF_FITS, _SHARE_OF_STAGE = 0.5, 0.04
+_LEAST_WINDOWS = {"sizes": 4, "trial": 2, "last": 2}
+# A warm-up has this length if references compete. In a shorter one each chain keeps its own.
+_LONG_ENOUGH = 1_400
+# So many states of a trial are looked at, evenly spaced.
+_LOOKS = 100
 # Kicks of a trajectory: on the way from a prior draw, in the first windows; and the most there are
 # while references are fitted, and afterwards.
 _FEW_KICKS, _FEW_WINDOWS = 20, 3
 _MANY_KICKS, MOST_KICKS = 200, 1_000
-# The references that compete: of each chain, of all chains, of all chains about the prior's mean,
-# and the prior itself. They do so by trajectories of a quarter turn.
-_OWN, _SHARED, _ABOUT_ZERO, _PRIOR = range(4)
-_NUM_REFERENCES = 4
+# The references that compete, in words for the reader of a summary. They do so by trajectories of
+# a quarter turn.
+REFERENCES = (
+    "a reference of each chain",
+    "a reference of all chains",
+    "a reference of all chains about zero",
+    "the prior",
+)
+_OWN, _SHARED, _ABOUT_ZERO, _PRIOR = range(len(REFERENCES))
 _FIRST_SHARE = SHARES.index(1.0)
+_UNDECIDED = -1
+# Positions whose function values are computed together.
+_TOGETHER = 8
 # A reference must be so many times cheaper than the prior. A trial is too short to see the slowest
 # part of a chain, its way from mode to mode, and there references lose: where trials said up to
 # five times cheaper, chains had about as many effective samples per gradient in the median and half
@@ -53,8 +68,8 @@ _GAIN = 10.0
 class Stage(NamedTuple):
     """A part of the contest, over after `end` steps of warm-up: to find step sizes, or a trial.
 
-    `reference` is what is moved by, None for the one that has done best, and `share` the number of
-    the length of trajectories among `SHARES`.
+    `reference` is what is moved by, None for the one that has done best, and `share` the length of
+    trajectories, as numbers in `REFERENCES` and `SHARES`.
     """
 
     end: int
@@ -73,20 +88,36 @@ class ChainwiseAdaptation:
     whose nodes change roles, are held back by a reference of the place they are in. Last, several
     lengths of trajectory compete by the reference that did best, and what is left goes to the step
     sizes. If the prior did best, the kernel goes on without a reference, by a program of its own.
+
+    There is no contest in a short warm-up, or if the kernel does not try the move at every step,
+    which is then too seldom for step sizes to be found: each chain keeps its own reference.
     """
 
-    def __init__(self, move: Kernel, num_warmup: int, posterior: Posterior, num_chains: int):
+    def __init__(
+        self,
+        move: Kernel,
+        num_warmup: int,
+        posterior: Posterior,
+        num_chains: int,
+        *,
+        is_always_tried: bool = True,
+    ):
         assert move.tuned_by is not None
-        self._rule, self._has_kicks = move.tuned_by, move.tunes_kicks
+        assert move.rule is not None
+        self._rule, self._rule_by_prior = move.tuned_by, move.rule
+        self._has_kicks = move.tunes_kicks
         self._num_chains, z = num_chains, posterior.prior.num_coordinates
         self._steps = StepSizeAdaptation(move.tuned_by, num_chains)
         self._posterior = posterior
-        self._fits_end, self._stages = _schedule(num_warmup, has_shares=self._has_kicks)
+        competing = len(REFERENCES) if is_always_tried and num_warmup >= _LONG_ENOUGH else 1
+        self._fits_end, self._stages = _schedule(num_warmup, competing, has_shares=self._has_kicks)
+        self._stride = max(1, round(_SHARE_OF_STAGE * num_warmup / _LOOKS))
         self._rank = min(RANK, z, max(1, _MOST_ENTRIES // z))
+        # Until the contest is over, those that compete; then the one that has won.
         self._references = [_of_prior(num_chains, z, self._rank)]
         self._contest = Contest()
         self._sizes: list[Any] = []  # of each reference, as it was tried
-        self._reference, self._share, self._is_decided = _OWN, 0, False
+        self._reference, self._share, self._won = _OWN, 0, _UNDECIDED
         self._draws = np.zeros((2, num_chains, 0, z), dtype=_dtype())
         fitting = _MOST_BYTES // max(1, 2 * _dtype().itemsize * num_chains * z)
         self._most = max(_FIRST_DRAWS, min(_MOST_DRAWS, fitting))
@@ -95,8 +126,13 @@ class ChainwiseAdaptation:
     @property
     def target(self) -> float | None:
         """The acceptance rate aimed at; None if all step sizes are the largest."""
-        at_limit = np.all(self._steps.settled() >= self._rule.largest)
+        at_limit = np.all(self._steps.settled() >= self._steps.largest)
         return None if at_limit else self._rule.target
+
+    @property
+    def moved_by(self) -> str | None:
+        """The reference that has won, in words; None while it is not known."""
+        return None if self._won == _UNDECIDED else REFERENCES[self._won]
 
     def window(self, done: int) -> tuple[Tuning, int]:
         """What to run with after `done` steps, and for how many.
@@ -119,60 +155,68 @@ class ChainwiseAdaptation:
         """Learn from the window that ended after `done` steps; `number` is the move's."""
         stage = self._stage(done - 1)
         if stage is not None and stage.is_trial:
-            self._watch(seen)
+            self._watch(done, seen)
         else:
             self._steps.update(seen.chain_rates[:, number], float(seen.tried[number]))
         if done <= self._fits_end:
             self._collect(done, seen)
         if done == self._fits_end:
-            self._references += [self._shared(has_mean=True), self._shared(has_mean=False)]
-            self._references += [_of_prior(self._num_chains, self._draws.shape[-1], self._rank)]
+            if any(stage.reference == _PRIOR for stage in self._stages):
+                self._references += [self._shared(has_mean=True), self._shared(has_mean=False)]
+                self._references += [_of_prior(self._num_chains, self._draws.shape[-1], self._rank)]
             self._draws = self._draws[:, :, :0]
         if done == self._fits_end or (stage is not None and done == stage.end):
-            self._enter(stage, self._stage(done))
+            self._go_over(stage, self._stage(done))
 
-    def _enter(self, last: Stage | None, stage: Stage | None) -> None:
-        """Go over from one stage of the contest to the next, or to what has won it."""
+    def _go_over(self, last: Stage | None, stage: Stage | None) -> None:
+        """From one stage of the contest to the next, or to what has won it."""
         if last is not None and not last.is_trial:
             self._sizes.append(self._steps.step_size)
         if stage is not None and stage.reference is not None:
+            self._reference, self._share = stage.reference, stage.share
+            self._steps.largest = self._largest
             if not stage.is_trial:
                 self._steps.restart(is_settling=False)
-            self._reference, self._share = stage.reference, stage.share
             return
-        self._choose()
+        costs = self._costs()
+        if last is not None and last.reference is not None:
+            self._reference = _best_reference(costs)
+        self._steps.largest = self._largest
         self._steps.restart(at=self._sizes[self._reference])
-        self._is_decided = stage is None
         if stage is not None:
             self._share = stage.share
-
-    def _choose(self) -> None:
-        """The reference that did best by the first share, and of its shares the best."""
-        costs = self._costs()
-        by_reference = {
-            reference: cost / _GAIN if reference == _PRIOR else cost
-            for (reference, share), cost in costs.items()
-            if share == _FIRST_SHARE
-        }
-        self._reference = min(by_reference, key=by_reference.__getitem__, default=_PRIOR)
+            return
         by_share = {share: cost for (r, share), cost in costs.items() if r == self._reference}
         self._share = min(by_share, key=by_share.__getitem__, default=_FIRST_SHARE)
+        # The others, and what was seen of them, are of no more use, and would be stored.
+        self._references, self._won = [self._references[self._reference]], self._reference
+        self._contest, self._reference, self._sizes = Contest(), 0, []
+
+    @property
+    def _largest(self) -> float:
+        """The largest step size by the present reference."""
+        kind = self._reference if self._won == _UNDECIDED else self._won
+        return (self._rule_by_prior if kind == _PRIOR else self._rule).largest
 
     def _costs(self) -> dict[tuple[int, int], float]:
         """What trials have cost so far, by reference and share."""
         return {divmod(way, len(SHARES)): cost for way, cost in self._contest.costs().items()}
 
-    def _watch(self, seen: Seen) -> None:
-        """Take in what a window of a trial has shown."""
+    def _watch(self, done: int, seen: Seen) -> None:
+        """Take in some of what a window of a trial has shown."""
         assert seen.trail is not None
-        positions = np.swapaxes(seen.trail[0], 0, 1)
-        steps = len(positions)
-        # One program, also for windows that were cut short.
-        padded = np.pad(positions, ((0, WINDOW - steps), (0, 0), (0, 0)), mode="edge")
-        values = np.asarray(_values_after_each(self._posterior, padded))[:steps]
+        steps = seen.trail[0].shape[1]
+        looked_at = np.flatnonzero(np.arange(done - steps + 1, done + 1) % self._stride == 0)
+        if not looked_at.size:
+            return
+        # One program for any number of them.
+        padded = np.resize(looked_at, WINDOW)
+        positions = seen.trail[0][:, padded].reshape(self._num_chains * WINDOW, -1)
+        values = np.asarray(_values_after_each(self._posterior, positions))
+        values = values.reshape(self._num_chains, WINDOW, -1)[:, : len(looked_at)]
         kicks = float(np.mean(self._kicks(self._steps.step_size))) if self._has_kicks else 1.0
         way = self._reference * len(SHARES) + self._share
-        self._contest.add(way, kicks, np.swapaxes(values, 0, 1))
+        self._contest.add(way, kicks * self._stride, values)
 
     def _collect(self, done: int, seen: Seen) -> None:
         """Take in the draws of a window, and fit if there are enough."""
@@ -215,6 +259,7 @@ class ChainwiseAdaptation:
     def go_on_from(self, origins: np.ndarray) -> None:
         """Every chain goes on with the reference and step size of the chain `origins[c]`."""
         self._references = [Fitted(*(part[origins] for part in r)) for r in self._references]
+        self._contest.go_on_from(origins)
         self._sizes = [sizes[origins] for sizes in self._sizes]
         self._draws = self._draws[:, origins]
         self._steps.go_on_from(origins)
@@ -226,7 +271,7 @@ class ChainwiseAdaptation:
     def _tuning(self, step_size: Any, most_kicks: int = MOST_KICKS) -> Tuning:
         mean, scale, vectors, eigenvalues = self._references[self._reference]
         tuning = {"step_size": step_size}
-        if self._reference != _PRIOR or not self._is_decided:
+        if self._won != _PRIOR:
             tuning["reference"] = _stacked(mean, vectors, eigenvalues, scale)
         if not self._has_kicks:
             return tuning
@@ -242,7 +287,7 @@ class ChainwiseAdaptation:
         parts = {"steps": self._steps.memory(), "contest": self._contest.memory()}
         parts |= {f"reference {k}": r._asdict() for k, r in enumerate(self._references)}
         memory = {f"{of} {name}": a for of, part in parts.items() for name, a in part.items()}
-        counts = np.array([self._next_fit, self._reference, self._share, self._is_decided])
+        counts = np.array([self._next_fit, self._reference, self._share, self._won])
         sizes = np.array(self._sizes).reshape(-1, self._num_chains)
         return memory | {"draws": self._draws, "counts": counts, "sizes": sizes}
 
@@ -252,37 +297,59 @@ class ChainwiseAdaptation:
 
         self._steps.remember(part("steps "))
         self._contest.remember(part("contest "))
-        fits = (part(f"reference {k} ") for k in range(_NUM_REFERENCES))
+        fits = (part(f"reference {k} ") for k in range(len(REFERENCES)))
         self._references = [Fitted(**fit) for fit in fits if fit]
         self._draws, self._sizes = memory["draws"], list(memory["sizes"])
-        self._next_fit, self._reference, self._share, decided = memory["counts"].tolist()
-        self._is_decided = bool(decided)
+        self._next_fit, self._reference, self._share, self._won = memory["counts"].tolist()
+        self._steps.largest = self._largest
 
 
-def _schedule(num_warmup: int, *, has_shares: bool) -> tuple[int, tuple[Stage, ...]]:
+def _best_reference(costs: Mapping[tuple[int, int], float]) -> int:
+    """The cheapest by the first share, with what the prior has ahead."""
+    of_first = {
+        reference: cost / _GAIN if reference == _PRIOR else cost
+        for (reference, share), cost in costs.items()
+        if share == _FIRST_SHARE
+    }
+    return min(of_first, key=of_first.__getitem__, default=_OWN)
+
+
+def _schedule(
+    num_warmup: int, num_references: int, *, has_shares: bool
+) -> tuple[int, tuple[Stage, ...]]:
     """When the last references are fitted, and the stages of the contest that follows."""
 
-    def windows(share: float) -> int:
-        return max(1, round(share * num_warmup / WINDOW)) * WINDOW
+    def windows(share: float, least: int) -> int:
+        return max(least, round(share * num_warmup / WINDOW))
 
-    plan = [
-        (k, _FIRST_SHARE, is_trial) for k in range(_NUM_REFERENCES) for is_trial in (False, True)
-    ]
+    sizes = windows(_SHARE_OF_STAGE, _LEAST_WINDOWS["sizes"])
+    trial = windows(_SHARE_OF_STAGE, _LEAST_WINDOWS["trial"])
+    plan: list[tuple[int, int | None, int, bool]] = []
+    for reference in range(num_references):
+        plan.append((sizes, reference, _FIRST_SHARE, False))
+        plan.append((trial, reference, _FIRST_SHARE, True))
     if has_shares:
-        plan += [(None, share, True) for share in range(len(SHARES)) if share != _FIRST_SHARE]
-    length = windows(_SHARE_OF_STAGE)
-    # A short warm-up fits less, so that the last step sizes have two stages in any case.
-    fits_end = min(
-        windows(_SHARE_OF_FITS), max(0, num_warmup // WINDOW * WINDOW - length * (len(plan) + 2))
-    )
-    stages = (Stage(fits_end + (n + 1) * length, *each) for n, each in enumerate(plan))
+        plan += [(trial, None, n, True) for n in range(len(SHARES)) if n != _FIRST_SHARE]
+    contest = sum(length for length, *_ in plan)
+    most = num_warmup // WINDOW - contest - _LEAST_WINDOWS["last"]
+    end = fits_end = max(0, min(windows(_SHARE_OF_FITS, 1), most)) * WINDOW
+    stages = []
+    for length, reference, share, is_trial in plan:
+        end += length * WINDOW
+        stages.append(Stage(end, reference, share, is_trial))
     return fits_end, tuple(stages)
 
 
-@eqx.filter_jit
-def _values_after_each(posterior: Posterior, positions: Any) -> Any:
-    """The function's values and the log-likelihood, for positions (steps, chains, z)."""
-    return jax.lax.map(partial(values_and_log_likelihood, posterior), positions)
+def _values(posterior: Posterior, positions: Any) -> Any:
+    """The function's values and the log-likelihood, for positions (number, z)."""
+    each = partial(values_and_log_likelihood, posterior)
+    return jax.lax.map(lambda z: each(z[None])[0], positions, batch_size=_TOGETHER)
+
+
+# As in `chunk`: what is small is not worth more than one core.
+_values_after_each = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
+    _values, compiler_options={"xla_cpu_multi_thread_eigen": False}
+)
 
 
 def _of_prior(num_chains: int, z: int, rank: int) -> Fitted:

@@ -23,7 +23,8 @@ class Contest:
     of f_j. The variance is over all chains and all trials, so that chains which hurry about in
     different places do not pass for ones that mix. The cost of a way to move is the number of
     gradients until the tenth percentile of d_j over j is 0.8, from there on where the trial ends
-    before by an exponential through its end. Values above 1 count as 1: no one wins by oscillating.
+    before by an exponential through its end. Values above 1 count as 1: an oscillation is worth no
+    more than independent draws.
     """
 
     def __init__(self) -> None:
@@ -32,7 +33,6 @@ class Contest:
 
     def add(self, way: int, kicks: float, values: np.ndarray) -> None:
         """Take in values (chains, steps, functionals) of a trial, or of its next steps."""
-        values = np.asarray(values, dtype=np.float32)
         seen = [self._values[way]] if way in self._values else []
         self._values[way] = np.concatenate([*seen, values], axis=1)
         self._kicks[way] = kicks
@@ -55,6 +55,10 @@ class Contest:
         mean = np.mean([trial.mean(axis=0) for trial in trials], axis=0)
         return np.mean([((trial - mean) ** 2).mean(axis=0) for trial in trials], axis=0)
 
+    def go_on_from(self, origins: np.ndarray) -> None:
+        """Every chain goes on from where chain `origins[c]` is, which is no move of its own."""
+        self._values = {way: values[origins] for way, values in self._values.items()}
+
     def memory(self) -> Memory:
         """All it has learnt; `remember` takes it back."""
         kicks = np.array([*self._kicks.items()], dtype=np.float64).reshape(-1, 2)
@@ -67,9 +71,10 @@ class Contest:
 
 def _forgotten(values: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """The slow quantile of d_j(k), for k = 1, 2, ... up to half of the steps."""
+    values = values.astype(np.float64)
     longest = max(1, values.shape[1] // 2)
     changes = (
-        ((values[:, lag:] - values[:, :-lag]) ** 2).mean(axis=(0, 1), dtype=np.float64)
+        np.square(values[:, lag:] - values[:, :-lag]).mean(axis=(0, 1))
         for lag in range(1, longest + 1)
     )
     moved = [np.minimum(change / (2 * variance), 1.0) for change in changes]

@@ -8,7 +8,7 @@ from traceclass.sampling.adaptation.windows import WINDOW
 
 # When to look, as shares of warm-up: after annealing, and while references are still fitted, so
 # that a chain that begins again has time to find its own.
-_LOOKS = (0.3, 0.4, 0.5)
+_LOOKS = (0.25, 0.35, 0.45)
 # So many spreads below the median chain, and so many nats, a chain is not in a mode that has its
 # share of the posterior, but on a ledge on the way there. A lower one is only slow, or may be
 # right: a wide mode of lower likelihood.

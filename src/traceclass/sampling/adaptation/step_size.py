@@ -51,7 +51,7 @@ class StepSizeAdaptation:
         assert rule.target is not None
         self._phases = [_dual_averaging(rule.target, gamma) for gamma in _GAMMAS]
         self._phase = 0
-        self._largest = rule.largest
+        self.largest = rule.largest
         first = rule.first if num_chains is None else np.full(num_chains, rule.first)
         self._state = _begun_at(self._phases[0][0], first)
         self._sum, self._tried = self._nothing, 0.0
@@ -64,7 +64,7 @@ class StepSizeAdaptation:
 
     def _limited(self, sizes: Any) -> Any:
         """Step sizes, no larger than there may be: a number, or one for each chain."""
-        limited = np.minimum(np.asarray(sizes, dtype=np.float64), self._largest)
+        limited = np.minimum(np.asarray(sizes, dtype=np.float64), self.largest)
         return limited if limited.ndim else float(limited)
 
     @property

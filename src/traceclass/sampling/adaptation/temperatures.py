@@ -73,6 +73,10 @@ class TemperedAdaptation:
         self._refused, self._tried = np.zeros(gaps), np.zeros(gaps)
 
     @property
+    def moved_by(self) -> list[str | None]:
+        return []
+
+    @property
     def targets(self) -> list[float | None]:
         """None where the step size ended at its largest."""
         at_limit = self._final() >= self._largest - 1e-6

@@ -42,25 +42,24 @@ class TrajectoryAdaptation:
     short trajectories forget the fast part of f_j soon and the slow part never.
     """
 
-    def __init__(self, functional: Callable[[Any], Any], most_kicks: int = MOST_KICKS):
-        self._functional, self._most = functional, most_kicks
+    def __init__(self, functional: Callable[[Any], Any]):
+        self._functional = functional
         self._before = np.zeros(0)
         self._seen = _Sums(1)
         self._jumps = _Sums(len(SHARES))
         self._num_trials = 0
         self.share = SHARES[0]
 
-    def kicks(self, step_size: Any) -> Any:
-        """The number of kicks that makes the present share at this step size, or at each."""
-        kicks = np.clip(np.round(0.5 * math.pi * self.share / step_size), 1, self._most).astype(int)
-        return kicks if kicks.ndim else int(kicks)
+    def kicks(self, step_size: float) -> int:
+        """The number of kicks that makes the present share at this step size."""
+        return int(np.clip(round(0.5 * math.pi * self.share / step_size), 1, MOST_KICKS))
 
-    def next_trial(self, step_size: Any) -> int:
+    def next_trial(self, step_size: float) -> int:
         """Take up the next share, and say how many trajectories its trial is made of."""
         self.share = SHARES[0]
-        longest = float(np.median(self.kicks(step_size)))
+        longest = self.kicks(step_size)
         self.share = SHARES[self._num_trials % len(SHARES)]
-        return round(_LONGEST_IN_TRIAL * longest / float(np.median(self.kicks(step_size))))
+        return round(_LONGEST_IN_TRIAL * longest / self.kicks(step_size))
 
     def look(self, positions: Any) -> None:
         """See where the chains are before the first trial."""

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from traceclass.kernels.base import Kernel, Tuning
+from traceclass.kernels.composition import Composition
 from traceclass.posterior import Posterior
 from traceclass.sampling.adaptation.chainwise import ChainwiseAdaptation
 from traceclass.sampling.adaptation.move import MoveAdaptation
@@ -21,6 +22,11 @@ class Adaptation(Protocol):
     @property
     def targets(self) -> Sequence[float | None]:
         """The acceptance rate that each move aims at; None for a move without one."""
+        ...
+
+    @property
+    def moved_by(self) -> Sequence[str | None]:
+        """By move, the reference that was chosen, in words; None where none was looked for."""
         ...
 
     def window(self, done: int, tuning: list[Tuning]) -> tuple[list[Tuning], int]:
@@ -61,6 +67,11 @@ class Separately:
     def targets(self) -> list[float | None]:
         each = self._adaptations
         return [each[n].target if n in each else None for n in range(self._num_moves)]
+
+    @property
+    def moved_by(self) -> list[str | None]:
+        each = (self._adaptations.get(number) for number in range(self._num_moves))
+        return [one.moved_by if isinstance(one, ChainwiseAdaptation) else None for one in each]
 
     def window(self, done: int, tuning: list[Tuning]) -> tuple[list[Tuning], int]:
         tuning, steps = list(tuning), WINDOW
@@ -111,7 +122,10 @@ def adaptation_of(
 
     def of_move(move: Kernel) -> MoveAdaptation | ChainwiseAdaptation:
         if move.adapts_reference:
-            return ChainwiseAdaptation(move, num_warmup, posterior, num_chains)
+            always = _tries_all(kernel)
+            return ChainwiseAdaptation(
+                move, num_warmup, posterior, num_chains, is_always_tried=always
+            )
         return MoveAdaptation(move, num_warmup, posterior)
 
     adapted = {
@@ -120,3 +134,9 @@ def adaptation_of(
         if move.rule is not None and not sizes_are_given
     }
     return Separately(adapted, len(kernel.moves))
+
+
+def _tries_all(kernel: Kernel) -> bool:
+    """Whether a step of the kernel tries all its moves, as that of a mixture does not."""
+    parts = kernel.parts if isinstance(kernel, Composition) else ()
+    return "weights" not in dict(kernel.options) and all(_tries_all(part) for part in parts)
