@@ -28,7 +28,7 @@ NUM_CHAINS = 8
 _TRIES = 8
 _STARTS = 0x57A7
 # Diagnostics are computed of at most so many draws per chain, evenly spaced.
-MOST_DRAWS = 20_000
+MOST_DRAWS = 200_000
 
 
 class NoNumbersError(Exception):

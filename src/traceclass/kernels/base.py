@@ -64,7 +64,7 @@ class Kernel:
 
     `using` fixes options: `tc.hmc.using(num_kicks=20)`. All that do not look into the prior have
     `reference`, a Gaussian measure to move by in its place (see `tc.laplace`), or "adapt": then
-    `tc.sample` finds one for each chain in warm-up. Kernels of the same parts, and of the same
+    `tc.sample` looks for one in warm-up. Kernels of the same parts, and of the same
     reference object, are equal, so that runs with them share a compiled program. Any plain function
     (posterior, step_size) is a kernel too, if its step size is given.
     """
@@ -102,7 +102,7 @@ class Kernel:
 
     @property
     def adapts_reference(self) -> bool:
-        """Whether the measure that it moves by is found in warm-up, for each chain its own."""
+        """Whether the measure that it moves by is found in warm-up."""
         return dict(self.options).get("reference") == ADAPT
 
     @property

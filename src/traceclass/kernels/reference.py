@@ -37,7 +37,7 @@ class Reference(Module):
     (+ a constant), so the twin is the kernel itself, in the coordinates zeta and with l + phi in
     the place of l. Here G^(1/2) stands for S (I + V diag(lambda) V')^(-1/2), which need not be
     symmetric. If N(m, G) is near the posterior, l + phi is nearly constant and steps are long.
-    `tc.laplace` makes one, and `tc.hmc.using(reference="adapt")` finds one for each chain in
+    `tc.laplace` makes one, and `tc.hmc.using(reference="adapt")` finds one in
     warm-up. References: Cui, Law & Marzouk 2016; Beskos et al. 2017; Rudolf & Sprungk 2018.
 
     Parameters

@@ -48,7 +48,7 @@ class Settings:
 
     @property
     def adapts_references(self) -> bool:
-        """Whether chains find references of their own, so that each of them is tuned by itself."""
+        """Whether chains may have references of their own, so that each is tuned by itself."""
         return any(move.adapts_reference for move in self.kernel.moves)
 
     def plain(self) -> dict[str, Any]:
