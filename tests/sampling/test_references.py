@@ -363,12 +363,13 @@ def on_a_ledge(z):
     return jnp.where(z[0] < -3, -500.0, -0.5 * ((z[0] - 2) / 0.1) ** 2 + 3e-3 * z[0])
 
 
-def test_a_chain_left_behind_begins_again_beside_another(tmp_path):
+@pytest.mark.parametrize("kernel", [ADAPTED, tc.hmc], ids=["adapted", "hmc"])
+def test_a_chain_left_behind_begins_again_beside_another(kernel, tmp_path):
     """It is told, and the draws are the posterior's for all chains; a resumed run repeats it."""
     prior = tc.Series(lambda x: jnp.ones((len(x), 1)), [16.0], num_inputs=1)
     target = tc.Posterior(prior, tc.Likelihood(np.zeros((1, 1)), on_a_ledge))
     settings = {
-        "kernel": ADAPTED,
+        "kernel": kernel,
         "target": target,
         "initial_positions": np.array([[0.4], [0.5], [-1.2], [0.6]]),
         "num_chains": 4,

@@ -141,10 +141,10 @@ class Session:
         apart = {
             "chain_tunings": [_of_chains(tuning) for tuning in self.tuning],
             "moved_by": list(self.adaptation.moved_by),
-            "restarts": self.restarts,
         }
         return {
             **(apart if self.program.tunes_chains else {}),
+            **({"restarts": self.restarts} if self.restarts else {}),
             **({"num_starts": starts} if starts < self.settings.num_chains else {}),
             "moves": list(_names(self.settings.kernel.moves)),
             "tunings": [_in_the_middle(tuning) for tuning in self.tuning],
@@ -348,8 +348,8 @@ class Session:
             seen = self._window(done, steps)
             self.warmup_done = done = done + steps
             self.adaptation.update(done, seen)
-            if seen.log_likelihoods is not None and is_look(done, total):
-                self._bring_along(left_behind(seen.log_likelihoods))
+            if total >= MIN_WARMUP and is_look(done, total):
+                self._bring_along(left_behind(self._levels(seen)))
             if done == total:
                 self.tuning = self.adaptation.settled(self.tuning)
             self.seconds["warmup"] = seconds + time.monotonic() - began
@@ -358,6 +358,16 @@ class Session:
             self.look(cut=True)
             if time.monotonic() > deadline:
                 break
+
+    def _levels(self, seen: Seen) -> np.ndarray:
+        """Log-likelihoods of chains (chains, steps) in a window, or after its last step alone."""
+        if seen.log_likelihoods is not None:
+            return seen.log_likelihoods
+        # Replicas of a tempered kernel find their way by others; foreign states may not say.
+        is_known = hasattr(self.chains.state, "log_likelihood")
+        if self.settings.kernel.ladder is not None or not is_known:
+            return np.zeros((0, 1))
+        return np.asarray(self.chains.state.log_likelihood)[:, None]
 
     def _bring_along(self, left: np.ndarray) -> None:
         """Begin chains that were left behind again beside others, with what these have learnt.
