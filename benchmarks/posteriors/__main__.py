@@ -42,7 +42,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--limit", type=float, default=60.0, help="minutes after which a cell ends")
     parser.add_argument("--posteriors", nargs="*", choices=list(POSTERIORS))
     parser.add_argument("--kernels", nargs="*", default=list(KERNELS), choices=list(KERNELS))
-    parser.add_argument("--out", type=Path, default=Path("runs/posteriors.json"))
+    parser.add_argument("--out", type=Path, default=Path("docs/posteriors.json"))
     parser.add_argument("--page", type=Path, default=Path("docs/posteriors.md"))
     parser.add_argument("--retry", action="store_true", help="run cells that failed once more")
     parser.add_argument("--table", action="store_true", help="make the page only")

@@ -6,7 +6,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.posteriors.cells import BLACKJAX, KERNELS, POSTERIORS, Cell, title_of
+from benchmarks.posteriors.cells import (
+    BLACKJAX,
+    KERNELS,
+    POSTERIORS,
+    Cell,
+    applies,
+    is_done,
+    title_of,
+)
 
 # Above this R-hat the chains of a cell do not agree, and its effective sample size means little.
 LARGEST_RHAT = 1.2
@@ -206,11 +214,29 @@ def versions(cells: Sequence[Cell]) -> str:
     return "; ".join(sorted(said)) or "nothing that ended well"
 
 
+def not_run(cells: Sequence[Cell]) -> str:
+    """A paragraph that names the cells which are not there yet; empty if all are."""
+    missing = {
+        title_of(posterior): [
+            name
+            for kernel, name in KERNELS.items()
+            if applies(kernel, posterior) and not is_done(cells, posterior, kernel)
+        ]
+        for posterior in POSTERIORS
+    }
+    each = [f"{title} ({', '.join(names)})" for title, names in missing.items() if names]
+    return f"Not run yet: {'; '.join(each)}.\n" if each else ""
+
+
 def write(cells: Sequence[Cell], file: Path) -> None:
     """The page, and beside it the figure of the same name."""
     figure = file.with_suffix(".svg")
     draw(cells, figure)
     words = _TEMPLATE.read_text(encoding="utf-8").format(
-        table=table(cells), figure=figure.name, versions=versions(cells), largest=LARGEST_RHAT
+        table=table(cells),
+        figure=figure.name,
+        missing=not_run(cells),
+        versions=versions(cells),
+        largest=LARGEST_RHAT,
     )
     file.write_text(words, encoding="utf-8")
