@@ -6,8 +6,8 @@ import numpy as np
 
 from traceclass.sampling.adaptation.windows import WINDOW
 
-# When to look, as shares of warm-up: after annealing, and while references are still fitted, so
-# that a chain that begins again has time to find its own.
+# When to look, as shares of warm-up: after annealing, and before trials begin, so that a chain that
+# begins again takes part in them. Only a short warm-up that fits references is past that by then.
 _LOOKS = (0.25, 0.35, 0.45)
 # So many spreads below the median chain, and so many nats, a chain is not in a mode that has its
 # share of the posterior, but on a ledge on the way there. A lower one is only slow, or may be
