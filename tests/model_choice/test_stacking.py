@@ -11,6 +11,8 @@ import pytest
 from linear import linear_gaussian
 
 import traceclass as tc
+from traceclass.model_choice import stacking
+from traceclass.model_choice.comparison import elpd_of
 
 X = np.linspace(0, 2.5, 30)[:, None]
 
@@ -29,11 +31,11 @@ def with_chain(run: tc.Run, chain: int, shift: float) -> tc.Run:
 
 
 def test_a_chain_that_is_far_off_gets_no_weight(run):
-    stacking = with_chain(run, 2, 5.0).stack()
-    assert stacking.weights.sum() == pytest.approx(1.0)
-    assert stacking.weights[2] < 1e-6
-    assert stacking.elpd[2] < stacking.elpd[0] - 100
-    assert "chain 2: weight 0.000" in str(stacking)
+    found = with_chain(run, 2, 5.0).stack()
+    assert found.weights.sum() == pytest.approx(1.0)
+    assert found.weights[2] < 1e-6
+    assert found.elpd[2] < found.elpd[0] - 100
+    assert "chain 2: weight 0.000" in str(found)
 
 
 def test_predictions_are_those_of_the_chains_with_weight(run):
@@ -56,6 +58,24 @@ def test_predictions_are_those_of_the_chains_with_weight(run):
     assert np.abs(astray.predict(X).mean - want.mean).max() > 1.0
     stacked = astray.predict(X, weights=astray.stack())
     assert np.abs(stacked.mean - want.mean).max() < 0.1
+
+
+def test_where_tails_have_no_fit_plain_importance_weights_are_taken(run, monkeypatch):
+    """One observation of every chain; the others keep the scores they have."""
+
+    def without_a_fit(posterior, positions):
+        found = elpd_of(posterior, positions)
+        scores = np.array(found.elpd_i)
+        scores[3] = np.nan
+        found.elpd_i, found.elpd = found.elpd_i.copy(data=scores), np.nan
+        return found
+
+    each = [elpd_of(run.posterior, chain[None]) for chain in jnp.asarray(run.positions)]
+    monkeypatch.setattr(stacking, "elpd_of", without_a_fit)
+    for elpd, known, chain in zip(run.stack().elpd, each, run.positions, strict=True):
+        level = jax.vmap(run.posterior.log_likelihood_each)(chain)[:, 3]
+        plain = -np.log(np.mean(np.exp(-np.asarray(level, dtype=np.float64))))
+        assert elpd == pytest.approx(known.elpd - float(known.elpd_i[3]) + plain, abs=1e-3)
 
 
 @pytest.mark.parametrize("weights", [[1.0], [1.0, 1.0, -1.0, 1.0], [0.0] * 4, [np.nan] * 4])

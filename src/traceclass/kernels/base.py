@@ -106,11 +106,29 @@ class Kernel:
         return dict(self.options).get("reference") == ADAPT
 
     @property
+    def may_adapt_reference(self) -> bool:
+        """Whether warm-up may look for a reference where it is needed, although none was asked for.
+
+        So it is with trajectories, which know a short way by a reference, unless the user chose
+        what they are moved by or how many kicks they have.
+        """
+        return (
+            self.tunes_kicks
+            and "reference" in self._own_options
+            and "reference" not in dict(self.options)
+        )
+
+    @property
     def tuned_by(self) -> StepSizeRule | None:
         """The rule that adaptation follows."""
-        rule = self.rule
         is_by_prior = self.reference is None and not self.adapts_reference
-        if rule is None or is_by_prior or rule.largest_by_reference is None:
+        return self.rule if is_by_prior else self.rule_by_reference
+
+    @property
+    def rule_by_reference(self) -> StepSizeRule | None:
+        """The rule that adaptation follows if the kernel moves by a reference."""
+        rule = self.rule
+        if rule is None or rule.largest_by_reference is None:
             return rule
         return rule._replace(largest=rule.largest_by_reference)
 

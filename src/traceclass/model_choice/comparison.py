@@ -265,13 +265,17 @@ def elpd_of(posterior: Posterior, positions: Array) -> Any:
     from arviz_stats.loo import loo
 
     flat = positions.reshape(-1, positions.shape[-1])
-    each = np.asarray(_each(posterior, flat), dtype=np.float64)
-    each = each.reshape(*positions.shape[:2], -1)
+    each = log_prob_of_each(posterior, flat).reshape(*positions.shape[:2], -1)
     with warnings.catch_warnings():
         # ArviZ warns of influential observations, which are counted, and of more chains than draws.
         warnings.simplefilter("ignore")
         tree = arviz_base.from_dict({"posterior": {"y": each}, "log_likelihood": {"y": each}})
         return loo(tree, pointwise=True)
+
+
+def log_prob_of_each(posterior: Posterior, positions: Array) -> np.ndarray:
+    """Log-probabilities of all observations at each position, in double precision."""
+    return np.asarray(_each(posterior, positions), dtype=np.float64)
 
 
 @eqx.filter_jit

@@ -8,10 +8,12 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
+from scipy.special import logsumexp
 
 from traceclass.errors import UserValueError
 from traceclass.likelihoods.base import gives_each
-from traceclass.model_choice.comparison import LARGEST_PARETO_K, elpd_of
+from traceclass.model_choice.comparison import LARGEST_PARETO_K, elpd_of, log_prob_of_each
 from traceclass.posterior import Posterior
 
 # Draws of a chain that are looked at, spread evenly.
@@ -56,8 +58,10 @@ def stacking_of(posterior: Posterior, positions: np.ndarray) -> Stacking:
         w = argmax over the simplex of sum_t log sum_c w_c p_c(y_t | y_-t)
 
     p_c(y_t | y_-t) is the leave-one-out predictive density of chain c, by Pareto-smoothed
-    importance sampling; ArviZ finds the weights. Chains that found a better place get more weight,
-    and one that is far off gets none; it is not the weight of the place under the posterior.
+    importance sampling, or by plain importance sampling where a few draws weigh so much that their
+    tail has no finite fit; ArviZ finds the weights. Chains that found a better place get more
+    weight, and one that is far off gets none; it is not the weight of the place under the
+    posterior.
     """
     from arviz_stats.loo.compare import compare
 
@@ -68,7 +72,7 @@ def stacking_of(posterior: Posterior, positions: np.ndarray) -> Stacking:
         )
     every = -(-positions.shape[1] // _MOST_DRAWS)
     few = jnp.asarray(positions[:, ::every])
-    found: list[Any] = [elpd_of(posterior, chain[None]) for chain in few]
+    found: list[Any] = [_elpd_of_chain(posterior, chain) for chain in few]
     elpd = np.array([float(one.elpd) for one in found])
     if not np.isfinite(elpd).all():
         raise UserValueError(
@@ -85,3 +89,19 @@ def stacking_of(posterior: Posterior, positions: np.ndarray) -> Stacking:
         weights = np.array([float(table.loc[str(c), "weight"]) for c in range(len(found))])
     weights = np.maximum(weights, 0.0)
     return Stacking(weights / weights.sum(), elpd, influential)
+
+
+def _elpd_of_chain(posterior: Posterior, draws: Array) -> Any:
+    r"""The leave-one-out scores of one chain, by observation.
+
+    By plain importance sampling p(y_t | y_-t) = S / sum_s 1 / p(y_t | z_s), of S draws.
+    """
+    found = elpd_of(posterior, draws[None])
+    scores = np.asarray(found.elpd_i)
+    if np.isfinite(scores).all():
+        return found
+    each = log_prob_of_each(posterior, draws)
+    plain = np.log(len(each)) - logsumexp(-each, axis=0)
+    found.elpd_i = found.elpd_i.copy(data=np.where(np.isfinite(scores), scores, plain))
+    found.elpd = float(found.elpd_i.sum())
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from jax.sharding import Mesh
@@ -61,9 +62,10 @@ def sample(
     """Run `num_chains` chains of `kernel` on `posterior` and keep `num_samples` draws of each.
 
     Chains start at draws of the prior and take `num_warmup` steps in which step sizes, for
-    `tc.hmc` the number of kicks, and with `reference="adapt"` a measure to move by are tuned. What
-    was found is frozen (`run.tuning`), and then `thin` steps make each draw that is kept. Chains
-    are spread over the JAX devices there are, or by threads over the cores of a host with one.
+    `tc.hmc` the number of kicks, and with `reference="adapt"`, or where the data are loud, a
+    measure to move by are tuned. What was found is frozen (`run.tuning`), and then `thin` steps
+    make each draw that is kept. Chains are spread over the JAX devices there are, or by threads
+    over the cores of a host with one.
 
     The draws depend on the arguments, on the number of chains and on the machine, but neither on
     `chunk_size`, nor on the number of devices, nor on where a run was stopped and resumed.
@@ -151,13 +153,13 @@ def sample(
         raise UserValueError("resume and force go on with a stored run: pass store= too.")
     sizes = chain_bytes(posterior, settings.kernel, settings.record, settings.moments)
     over = _spread(posterior, settings)
-    program = _program(settings, sizes, over.mesh)
+    program_of = partial(_program, settings, sizes, over.mesh)
 
     def session(signals: Pending, opened: Store | None) -> Session:
         return Session(
             posterior=posterior,
             settings=settings,
-            program=program,
+            program_of=program_of,
             spread=over,
             progress=make_progress(progress),
             signals=signals,
@@ -199,10 +201,10 @@ def _spread(posterior: Posterior, settings: Settings) -> Spread:
     )
 
 
-def _program(settings: Settings, sizes: ChainBytes, mesh: Mesh) -> Program:
-    """All that is fixed when the run is compiled."""
+def _program(settings: Settings, sizes: ChainBytes, mesh: Mesh, is_by_chain: bool) -> Program:
+    """All that is fixed when the run is compiled; `is_by_chain` if chains are tuned apart."""
     stores_positions = settings.position_every > 0
-    adapts = settings.adapts_references
+    adapts = is_by_chain
     draw_bytes = sizes.draw + (sizes.position if stores_positions or adapts else 0)
     draw_bytes += sizes.position if adapts else 0
     all_chains = settings.num_chains * draw_bytes

@@ -11,7 +11,7 @@ import dataclasses
 import math
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -52,7 +52,8 @@ class Session:
 
     posterior: Posterior
     settings: Settings
-    program: Program
+    # The program of this run, where all chains are tuned alike, or each by itself.
+    program_of: Callable[[bool], Program]
     spread: Spread
     progress: Progress
     signals: Pending
@@ -73,7 +74,8 @@ class Session:
             settings.num_chains,
             sizes_are_given=not settings.is_adapted,
         )
-        if settings.adapts_references:
+        self.program = self.program_of(self.adaptation.is_by_chain)
+        if self.adaptation.is_by_chain:
             self.tuning, _ = self.adaptation.window(0, self.tuning)
         self.warmup_done = self.draws_done = 0
         # Chains that were left behind in warm-up, and beside which others they began again.
@@ -97,7 +99,7 @@ class Session:
             self._begin()
             if not self._is_finished():
                 with gradients_in_words():
-                    self.advance(0, 0, 1, keep=False)  # no steps: it compiles, and no more
+                    self._compile()
             self.seconds["compile"] += time.perf_counter() - began
             num_threads = min(self.spread.num_shares, self.spread.num_cores or 1)
             with side_by_side(num_threads) as self.for_each_share:
@@ -121,6 +123,12 @@ class Session:
             stopped_by=self.stopped_by,
             **self._description(),
         )
+
+    def _compile(self) -> None:
+        """Make no steps, in turn: the first share compiles for the others, and no more."""
+        for_each_share, self.for_each_share = self.for_each_share, in_turn
+        self.advance(0, 0, 1, keep=False)
+        self.for_each_share = for_each_share
 
     def _is_finished(self) -> bool:
         """Whether nothing is left to do, so that nothing need be compiled."""
@@ -221,6 +229,7 @@ class Session:
         self.target = self.posterior.tempered(self.inverse_temperature)
         self.annealing = Annealing(meta["worst_start"], self.settings.num_warmup)
         self.adaptation.remember(learnt_in(arrays))
+        self.program = self.program_of(self.adaptation.is_by_chain)
         if self.program.tunes_chains:  # their references are arrays, and not in the description
             self.tuning = self.adaptation.settled(self.tuning)
         shape = (self.settings.num_chains, self.posterior.prior.num_coordinates)
@@ -348,6 +357,8 @@ class Session:
             seen = self._window(done, steps)
             self.warmup_done = done = done + steps
             self.adaptation.update(done, seen)
+            if self.adaptation.is_by_chain != self.program.tunes_chains:
+                self._tune_apart(done)
             if total >= MIN_WARMUP and is_look(done, total):
                 self._bring_along(left_behind(self._levels(seen)))
             if done == total:
@@ -358,6 +369,14 @@ class Session:
             self.look(cut=True)
             if time.monotonic() > deadline:
                 break
+
+    def _tune_apart(self, done: int) -> None:
+        """From here on each chain is tuned by itself, by a program of its own."""
+        self.program = self.program_of(self.adaptation.is_by_chain)
+        self.tuning, _ = self.adaptation.window(done, self.tuning)
+        began = time.perf_counter()
+        self._compile()
+        self.seconds["compile"] += time.perf_counter() - began
 
     def _levels(self, seen: Seen) -> np.ndarray:
         """Log-likelihoods of chains (chains, steps) in a window, or after its last step alone."""

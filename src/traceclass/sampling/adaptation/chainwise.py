@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,14 +15,21 @@ from traceclass.kernels.base import Kernel, Tuning
 from traceclass.kernels.reference import Reference
 from traceclass.posterior import Posterior
 from traceclass.sampling.adaptation.contest import Contest
+from traceclass.sampling.adaptation.curvature import mean_curvature, num_curved
 from traceclass.sampling.adaptation.fitted_reference import Fitted, fitted
 from traceclass.sampling.adaptation.step_size import StepSizeAdaptation
-from traceclass.sampling.adaptation.trajectory import SHARES, values_and_log_likelihood
+from traceclass.sampling.adaptation.trajectory import (
+    MOST_KICKS,
+    SHARES,
+    quarter_turn,
+    values_and_log_likelihood,
+)
 from traceclass.sampling.adaptation.windows import WINDOW, Memory, Seen
 
 # Directions of a reference besides the coordinates themselves: fewer where there are many
-# coordinates, so that a trajectory is not held up by them.
-RANK, _MOST_ENTRIES = 40, 2**19
+# coordinates, so that a trajectory is not held up by them; and more where the curvature is known,
+# which determines them from a few draws, but then not more than there are values.
+RANK, MOST_RANK, _MOST_ENTRIES = 40, 160, 2**19
 # Draws for the first fit, by how much their number grows from fit to fit, and the most of them. Of
 # the draws of a fit, the older ones are left out of the next: they were made on the way.
 _FIRST_DRAWS, _GROWTH, _MOST_DRAWS = 60, 1.25, 400
@@ -32,19 +38,23 @@ _SHARE_KEPT = 0.6
 _MOST_BYTES = 2**28
 # Draws of a fit that all chains share.
 _MOST_SHARED = 1_000
-# References of each chain are fitted in this share of warm-up. Each stage of the contest, a step
-# size or a trial, takes the other share, but at least so many windows: four updates bring a step
-# size within reach of one that is a hundred times smaller. What is left is for the last step sizes.
-_SHARE_OF_FITS, _SHARE_OF_STAGE = 0.5, 0.04
+# References of each chain are fitted in this share of warm-up, and in the larger one if none
+# compete. Each stage of the contest, a step size or a trial, takes the last share, but at least so
+# many windows: four updates bring a step size within reach of one that is a hundred times smaller.
+# What is left is for the last step sizes.
+_SHARE_OF_FITS, _SHARE_ALONE, _SHARE_OF_STAGE = 0.5, 0.7, 0.04
 _LEAST_WINDOWS = {"sizes": 4, "trial": 2, "last": 2}
 # A warm-up has this length if references compete. In a shorter one each chain keeps its own.
 _LONG_ENOUGH = 1_400
 # So many states of a trial are looked at, evenly spaced.
 _LOOKS = 100
 # Kicks of a trajectory: on the way from a prior draw, in the first windows; and the most there are
-# while references are fitted, and afterwards.
+# while references are fitted.
 _FEW_KICKS, _FEW_WINDOWS = 20, 3
-_MANY_KICKS, MOST_KICKS = 200, 1_000
+_MANY_KICKS = 200
+# Chains that are computed together wait for the longest trajectory among them, so that none takes
+# so many times more kicks than the one in the middle.
+_MOST_OF_MEDIAN = 1.5
 # The references that compete, in words for the reader of a summary. They do so by trajectories of
 # a quarter turn.
 REFERENCES = (
@@ -60,9 +70,10 @@ _UNDECIDED = -1
 _TOGETHER = 8
 # A reference must be so many times cheaper than the prior. A trial is too short to see the slowest
 # part of a chain, its way from mode to mode, and there references lose: where trials said up to
-# five times cheaper, chains had about as many effective samples per gradient in the median and half
-# as many at worst. Where the data are loud, they say thirty times and more.
-_GAIN = 10.0
+# five times cheaper (networks), chains had about as many effective samples per gradient in the
+# median and half as many at worst. Where they said nine times (groundwater, a series), chains had
+# twice as many effective samples per second; where the data are loud, they say thirty and more.
+_GAIN = 6.0
 
 
 class Stage(NamedTuple):
@@ -78,6 +89,16 @@ class Stage(NamedTuple):
     is_trial: bool
 
 
+def has_room(posterior: Posterior, num_chains: int) -> bool:
+    """Whether the draws of a fit can be kept."""
+    return _draws_that_fit(num_chains, posterior.prior.num_coordinates) >= _FIRST_DRAWS
+
+
+def _draws_that_fit(num_chains: int, z: int) -> int:
+    """Draws of every chain that can be kept, with the gradients at them."""
+    return _MOST_BYTES // (2 * _dtype().itemsize * num_chains * z)
+
+
 class ChainwiseAdaptation:
     """One move with `reference="adapt"`: a reference, a step size and kicks for each chain.
 
@@ -89,8 +110,12 @@ class ChainwiseAdaptation:
     lengths of trajectory compete by the reference that did best, and what is left goes to the step
     sizes. If the prior did best, the kernel goes on without a reference, by a program of its own.
 
-    There is no contest in a short warm-up, or if the kernel does not try the move at every step,
-    which is then too seldom for step sizes to be found: each chain keeps its own reference.
+    Chains come from a draw of the prior, or from where they have got to with `first_step_size`,
+    which is so small that they are far from having mixed; trials of lengths would tell little then,
+    and a trajectory is a quarter turn.
+
+    There is no contest in a short warm-up, or where `competes` is False: each chain keeps its own
+    reference.
     """
 
     def __init__(
@@ -100,27 +125,35 @@ class ChainwiseAdaptation:
         posterior: Posterior,
         num_chains: int,
         *,
-        is_always_tried: bool = True,
+        competes: bool = True,
+        first_step_size: float | None = None,
     ):
-        assert move.tuned_by is not None
+        assert move.rule_by_reference is not None
         assert move.rule is not None
-        self._rule, self._rule_by_prior = move.tuned_by, move.rule
+        self._rule, self._rule_by_prior = move.rule_by_reference, move.rule
         self._has_kicks = move.tunes_kicks
         self._num_chains, z = num_chains, posterior.prior.num_coordinates
-        self._steps = StepSizeAdaptation(move.tuned_by, num_chains)
+        self._steps = StepSizeAdaptation(self._rule, num_chains)
+        self._few_windows = _FEW_WINDOWS
+        if first_step_size is not None:
+            self._steps.restart(is_settling=False, at=np.full(num_chains, first_step_size))
+            self._few_windows = 0
         self._posterior = posterior
-        competing = len(REFERENCES) if is_always_tried and num_warmup >= _LONG_ENOUGH else 1
-        self._fits_end, self._stages = _schedule(num_warmup, competing, has_shares=self._has_kicks)
+        competing = len(REFERENCES) if competes and num_warmup >= _LONG_ENOUGH else 1
+        has_shares = self._has_kicks and first_step_size is None
+        self._fits_end, self._stages = _schedule(num_warmup, competing, has_shares=has_shares)
         self._stride = max(1, round(_SHARE_OF_STAGE * num_warmup / _LOOKS))
-        self._rank = min(RANK, z, max(1, _MOST_ENTRIES // z))
+        num_values = num_curved(posterior)
+        self._has_curvature = num_values > 0
+        rank = max(RANK, min(MOST_RANK, num_values))
+        self._rank = min(rank, z, max(1, _MOST_ENTRIES // z))
         # Until the contest is over, those that compete; then the one that has won.
         self._references = [_of_prior(num_chains, z, self._rank)]
         self._contest = Contest()
         self._sizes: list[Any] = []  # of each reference, as it was tried
         self._reference, self._share, self._won = _OWN, 0, _UNDECIDED
         self._draws = np.zeros((2, num_chains, 0, z), dtype=_dtype())
-        fitting = _MOST_BYTES // max(1, 2 * _dtype().itemsize * num_chains * z)
-        self._most = max(_FIRST_DRAWS, min(_MOST_DRAWS, fitting))
+        self._most = max(_FIRST_DRAWS, min(_MOST_DRAWS, _draws_that_fit(num_chains, z)))
         self._next_fit = _FIRST_DRAWS
 
     @property
@@ -128,6 +161,8 @@ class ChainwiseAdaptation:
         """The acceptance rate aimed at; None if all step sizes are the largest."""
         at_limit = np.all(self._steps.settled() >= self._steps.largest)
         return None if at_limit else self._rule.target
+
+    is_by_chain = True
 
     @property
     def moved_by(self) -> str | None:
@@ -141,7 +176,7 @@ class ChainwiseAdaptation:
         """
         step_size, stage = self._steps.step_size, self._stage(done)
         if done < self._fits_end:
-            most = _FEW_KICKS if done < _FEW_WINDOWS * WINDOW else _MANY_KICKS
+            most = _FEW_KICKS if done < self._few_windows * WINDOW else _MANY_KICKS
             return self._tuning(step_size, most), min(WINDOW, self._fits_end - done)
         return self._tuning(step_size), WINDOW if stage is None else min(WINDOW, stage.end - done)
 
@@ -254,7 +289,10 @@ class ChainwiseAdaptation:
         x, g = x[is_finite], g[is_finite]
         if len(x) < _FIRST_DRAWS // 2 or not np.ptp(x, axis=0).any():
             return otherwise
-        return fitted(x, g, self._rank, has_mean=has_mean)
+        curvature = mean_curvature(self._posterior, x) if self._has_curvature else None
+        if curvature is not None and not np.isfinite(curvature).all():
+            curvature = None
+        return fitted(x, g, self._rank, has_mean=has_mean, curvature=curvature)
 
     def go_on_from(self, origins: np.ndarray) -> None:
         """Every chain goes on with the reference and step size of the chain `origins[c]`."""
@@ -279,8 +317,9 @@ class ChainwiseAdaptation:
 
     def _kicks(self, step_size: Any) -> np.ndarray:
         """The numbers of kicks that make the present share of a quarter turn."""
-        kicks = np.round(0.5 * math.pi * SHARES[self._share] / step_size)
-        return np.clip(kicks, 1, MOST_KICKS).astype(int)
+        kicks = np.round(SHARES[self._share] * quarter_turn(step_size))
+        most = np.minimum(MOST_KICKS, _MOST_OF_MEDIAN * np.median(kicks))
+        return np.clip(kicks, 1, np.maximum(most, 1)).astype(int)
 
     def memory(self) -> Memory:
         """All it has learnt, between two windows; `remember` takes it back."""
@@ -332,7 +371,8 @@ def _schedule(
         plan += [(trial, None, n, True) for n in range(len(SHARES)) if n != _FIRST_SHARE]
     contest = sum(length for length, *_ in plan)
     most = num_warmup // WINDOW - contest - _LEAST_WINDOWS["last"]
-    end = fits_end = max(0, min(windows(_SHARE_OF_FITS, 1), most)) * WINDOW
+    share = _SHARE_ALONE if num_references == 1 else _SHARE_OF_FITS
+    end = fits_end = max(0, min(windows(share, 1), most)) * WINDOW
     stages = []
     for length, reference, share, is_trial in plan:
         end += length * WINDOW

@@ -1,4 +1,4 @@
-r"""A Gaussian reference fitted to draws of a posterior and their scores.
+r"""A Gaussian reference fitted to draws of a posterior, and their scores or the curvature there.
 
 The score of a draw x in whitened coordinates is a = g - x, g the gradient of the log-likelihood. A
 Gaussian N(m, G) has the score -G^-1 (x - m), and the fit makes the mean square difference of the
@@ -17,8 +17,22 @@ are added, because the gradient in whitened coordinates lies in the Hilbert spac
 Theorem 3). Of the other directions finitely many differ. So prior and reference are equivalent in
 the limit (Feldman-Hajek), and a kernel that moves by the reference keeps what makes it robust.
 
-BlackJAX has the same estimator (`metric_estimators.fisher_score_low_rank`). It is compiled again
-for every number of draws, which grows from fit to fit, and takes longer once it is compiled;
+Where the mean curvature H of -l over the draws is known (`curvature`), I + H is what cov(a) tends
+to, and says it of every direction from a few draws. The fit is then, coordinate by coordinate and
+in the directions u_k of the scaled matrix,
+
+    s_i^4 = var(x_i)^q_i / (1 + H_ii),   q_i = H_ii / (1 + H_ii),
+    S (I + H) S = sum e_k u_k u_k',      variance along u_k: (w_k / e_k)^(1/2)
+
+with w_k = var(u_k' S^-1 x), and s_i is one again where the data say nothing: the sum of H_ii is
+finite. A posterior that bends has w_k far above 1 / e_k: its narrow directions turn as one moves
+along the wide ones, and the fit is between how narrow it is here and how far it reaches. No
+variance is less than one over the mean curvature. Draws of a chain that has hardly moved yet break
+this bound; they are held to it, and var(x_i) to 0.01, so that such a chain is not given ever
+smaller steps.
+
+BlackJAX has the estimator from scores (`metric_estimators.fisher_score_low_rank`). It is compiled
+again for every number of draws, which grows from fit to fit, and takes longer once it is compiled;
 `python -m benchmarks.references` says by how much. This one runs on the host.
 """
 
@@ -31,6 +45,8 @@ import numpy as np
 # Directions in which the covariance of scaled draws is within this factor of one are left as they
 # are: their gain is small, and what is seen there is mostly chance.
 _CUTOFF = 2.0
+# The least variance of a coordinate by which it is scaled, where the curvature is known.
+_LEAST_VARIANCE = 0.01
 # Added to covariances of scaled draws and scores, so that a direction that one of them does not
 # have is not taken for infinitely long or short.
 _FLOOR = 1e-5
@@ -48,19 +64,29 @@ class Fitted(NamedTuple):
 
 
 def fitted(
-    positions: np.ndarray, gradients: np.ndarray, rank: int, *, has_mean: bool = True
+    positions: np.ndarray,
+    gradients: np.ndarray,
+    rank: int,
+    *,
+    has_mean: bool = True,
+    curvature: np.ndarray | None = None,
 ) -> Fitted:
     """The fit to draws (n, z) and the gradients of the log-likelihood at them.
 
     `vectors` has `rank` columns, zeros where fewer directions are worth it. Without a mean, m = 0,
-    as it is of the prior, and the covariances are second moments.
+    as it is of the prior, and the covariances are second moments. `curvature` is H (z, z).
     """
     x = np.asarray(positions, dtype=np.float64)
     a = np.asarray(gradients, dtype=np.float64) - x
     mean_x, mean_a = (has_mean * rows.mean(axis=0) for rows in (x, a))
     x, a = x - mean_x, a - mean_a
-    s = _scale(x, a)
-    vectors, variances = _directions(x / s, a * s, rank)
+    if curvature is None:
+        s = _scale(x, a)
+        vectors, variances = _directions(x / s, a * s, rank)
+    else:
+        precision = curvature + np.eye(len(curvature))
+        s = _scale_by(precision, x)
+        vectors, variances = _directions_by(s[:, None] * precision * s, x / s, rank)
     # G mean(a), G = S (I + V diag(variances - 1) V') S.
     scaled = s * mean_a
     mean = mean_x + s * (scaled + vectors @ ((variances - 1) * (vectors.T @ scaled)))
@@ -82,12 +108,34 @@ def _directions(x: np.ndarray, a: np.ndarray, rank: int) -> tuple[np.ndarray, np
     covariance = _geometric_mean(_covariance(x @ basis), _covariance(a @ basis))
     variances, rotation = np.linalg.eigh(covariance)
     variances = np.maximum(variances, _FLOOR**2)  # what rounding may have made of nothing
+    return _farthest(basis @ rotation, variances, rank)
+
+
+def _scale_by(precision: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """s_i^4 = var(x_i)^q_i / precision_ii, q_i = 1 - 1 / precision_ii the data's share in it."""
+    variances = np.maximum((x**2).mean(axis=0), _LEAST_VARIANCE)
+    each = np.maximum(np.diag(precision), 1.0)
+    return (variances ** (1 - 1 / each) / each) ** 0.25
+
+
+def _directions_by(
+    precision: np.ndarray, x: np.ndarray, rank: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Orthonormal directions V, and the variances along them, of draws and their mean precision."""
+    e, u = np.linalg.eigh(precision)
+    w = np.maximum(((x @ u) ** 2).mean(axis=0), np.finfo(float).tiny)
+    # A curvature that is not positive says nothing: then the draws do.
+    e = np.where(e > _ROUNDING * e[-1], e, 1 / w)
+    return _farthest(u, np.sqrt(np.maximum(w, 1 / e) / e), rank)
+
+
+def _farthest(basis: np.ndarray, variances: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """The columns whose variances are farthest from one, at most `rank`; zeros for the others."""
     far = np.abs(np.log(variances))
     order = np.argsort(-far)[:rank]
     order = order[far[order] > np.log(_CUTOFF)]
-    vectors = np.zeros((x.shape[1], rank))
-    vectors[:, : len(order)] = basis @ rotation[:, order]
-    found = np.ones(rank)
+    vectors, found = np.zeros((len(basis), rank)), np.ones(rank)
+    vectors[:, : len(order)] = basis[:, order]
     found[: len(order)] = variances[order]
     return vectors, found
 

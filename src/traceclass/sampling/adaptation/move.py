@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
+
 from traceclass.kernels.base import Kernel, Tuning
 from traceclass.posterior import Posterior
 from traceclass.sampling.adaptation.step_size import StepSizeAdaptation
 from traceclass.sampling.adaptation.trajectory import (
-    MOST_KICKS,
     TrajectoryAdaptation,
     values_and_log_likelihood,
 )
 from traceclass.sampling.adaptation.windows import WINDOW, Memory, Seen
 
 # Kicks of a trajectory on the way from the prior draw to the posterior, where momentum is of no use
-# for long.
-FEW_KICKS = 10
+# for long; and the most there are until trials have shown that more of them are worth it.
+FEW_KICKS, MANY_KICKS = 10, 200
 
 
 class MoveAdaptation:
@@ -38,6 +39,11 @@ class MoveAdaptation:
         self._in_trial, self._trial_ends = False, 0
 
     @property
+    def first_quarter(self) -> int:
+        """Steps after which the chains have reached the data, so that trajectories may grow."""
+        return self._quarters[0]
+
+    @property
     def target(self) -> float | None:
         """The acceptance rate aimed at; None at the largest step size, which accepts more."""
         at_limit = self._steps.settled() >= self._rule.largest
@@ -56,7 +62,7 @@ class MoveAdaptation:
             tuning = {"step_size": step_size, "num_kicks": self._turns.kicks(step_size)}
             return tuning, min(steps, third - done)
         step_size = self._steps.step_size
-        most = FEW_KICKS if done < first else MOST_KICKS
+        most = FEW_KICKS if done < first else MANY_KICKS
         kicks = min(most, self._turns.kicks(step_size))
         return {"step_size": step_size, "num_kicks": kicks}, WINDOW
 
@@ -75,6 +81,11 @@ class MoveAdaptation:
             self._steps.restart()
         if self._turns is not None and done == second:
             self._turns.look(seen.positions)
+
+    is_by_chain, moved_by = False, None
+
+    def go_on_from(self, origins: np.ndarray) -> None:
+        """Nothing is learnt for one chain alone."""
 
     def settled(self) -> Tuning:
         """What to freeze."""

@@ -72,6 +72,8 @@ class TemperedAdaptation:
         # Refusals and trials of each pair since the last schedule.
         self._refused, self._tried = np.zeros(gaps), np.zeros(gaps)
 
+    is_by_chain = False
+
     @property
     def moved_by(self) -> list[str | None]:
         return []

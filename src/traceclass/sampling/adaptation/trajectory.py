@@ -22,18 +22,23 @@ _LONGEST_IN_TRIAL = 2
 # A longer trajectory is preferred to one that does better by less than this: its draws are
 # further apart, and two trials of the same length differ by as much.
 _MARGIN = 0.1
-# A trajectory in warm-up never takes more kicks than this.
-MOST_KICKS = 200
+# A trajectory never takes more kicks than this.
+MOST_KICKS = 1_000
+
+
+def quarter_turn(step_size: Any) -> Any:
+    """Kicks that make a quarter turn, not a whole number: of a step size, or of several."""
+    return 0.5 * math.pi / step_size
 
 
 class TrajectoryAdaptation:
     r"""Finds how far an HMC trajectory should go, from the autocorrelation it leaves.
 
     The length of a trajectory is a share of a quarter turn of the rotation, so `num_kicks` is
-    (pi/2) share / step size. Trials of all shares take turns, each of as many trajectories as make
-    the same number of gradients. The mean square change over a trial of several functionals f_j,
-    the function's values at the data and the log-likelihood, gives the autocorrelation rho_j that
-    is left at that cost:
+    (pi/2) share / step size, at most 1,000. Trials of all shares take turns, each of as many
+    trajectories as make the same number of gradients. The mean square change over a trial of
+    several functionals f_j, the function's values at the data and the log-likelihood, gives the
+    autocorrelation rho_j that is left at that cost:
 
         1 - rho_j = E (f_j' - f_j)^2 / (2 Var f_j)
 
@@ -52,7 +57,7 @@ class TrajectoryAdaptation:
 
     def kicks(self, step_size: float) -> int:
         """The number of kicks that makes the present share at this step size."""
-        return int(np.clip(round(0.5 * math.pi * self.share / step_size), 1, MOST_KICKS))
+        return int(np.clip(round(self.share * quarter_turn(step_size)), 1, MOST_KICKS))
 
     def next_trial(self, step_size: float) -> int:
         """Take up the next share, and say how many trajectories its trial is made of."""

@@ -10,6 +10,7 @@ import numpy as np
 from traceclass.kernels.base import Kernel, Tuning
 from traceclass.kernels.composition import Composition
 from traceclass.posterior import Posterior
+from traceclass.sampling.adaptation.by_need import ByNeedAdaptation
 from traceclass.sampling.adaptation.chainwise import ChainwiseAdaptation
 from traceclass.sampling.adaptation.move import MoveAdaptation
 from traceclass.sampling.adaptation.temperatures import TemperedAdaptation
@@ -22,6 +23,11 @@ class Adaptation(Protocol):
     @property
     def targets(self) -> Sequence[float | None]:
         """The acceptance rate that each move aims at; None for a move without one."""
+        ...
+
+    @property
+    def is_by_chain(self) -> bool:
+        """Whether each chain is tuned by itself from here on; then the program shows gradients."""
         ...
 
     @property
@@ -54,12 +60,13 @@ class Adaptation(Protocol):
         ...
 
 
+OfMove = MoveAdaptation | ByNeedAdaptation | ChainwiseAdaptation
+
+
 class Separately:
     """Every move that has a step size adapts it by itself; the others keep what they have."""
 
-    def __init__(
-        self, adaptations: Mapping[int, MoveAdaptation | ChainwiseAdaptation], num_moves: int
-    ):
+    def __init__(self, adaptations: Mapping[int, OfMove], num_moves: int):
         self._adaptations = adaptations
         self._num_moves = num_moves
 
@@ -69,9 +76,13 @@ class Separately:
         return [each[n].target if n in each else None for n in range(self._num_moves)]
 
     @property
+    def is_by_chain(self) -> bool:
+        return any(adaptation.is_by_chain for adaptation in self._adaptations.values())
+
+    @property
     def moved_by(self) -> list[str | None]:
-        each = (self._adaptations.get(number) for number in range(self._num_moves))
-        return [one.moved_by if isinstance(one, ChainwiseAdaptation) else None for one in each]
+        each = self._adaptations
+        return [each[n].moved_by if n in each else None for n in range(self._num_moves)]
 
     def window(self, done: int, tuning: list[Tuning]) -> tuple[list[Tuning], int]:
         tuning, steps = list(tuning), WINDOW
@@ -86,8 +97,7 @@ class Separately:
 
     def go_on_from(self, origins: np.ndarray) -> None:
         for adaptation in self._adaptations.values():
-            if isinstance(adaptation, ChainwiseAdaptation):
-                adaptation.go_on_from(origins)
+            adaptation.go_on_from(origins)
 
     def settled(self, tuning: list[Tuning]) -> list[Tuning]:
         each = self._adaptations
@@ -120,12 +130,14 @@ def adaptation_of(
     if kernel.ladder is not None:
         return TemperedAdaptation(kernel.ladder, num_warmup, sizes_are_given=sizes_are_given)
 
-    def of_move(move: Kernel) -> MoveAdaptation | ChainwiseAdaptation:
+    is_always_tried = _tries_all(kernel)
+
+    def of_move(move: Kernel) -> OfMove:
+        made_of = move, num_warmup, posterior, num_chains
         if move.adapts_reference:
-            always = _tries_all(kernel)
-            return ChainwiseAdaptation(
-                move, num_warmup, posterior, num_chains, is_always_tried=always
-            )
+            return ChainwiseAdaptation(*made_of, competes=is_always_tried)
+        if is_always_tried and ByNeedAdaptation.is_possible(move, posterior, num_chains):
+            return ByNeedAdaptation(*made_of)
         return MoveAdaptation(move, num_warmup, posterior)
 
     adapted = {
