@@ -72,7 +72,9 @@ def test_where_tails_have_no_fit_plain_importance_weights_are_taken(run, monkeyp
 
     each = [elpd_of(run.posterior, chain[None]) for chain in jnp.asarray(run.positions)]
     monkeypatch.setattr(stacking, "elpd_of", without_a_fit)
-    for elpd, known, chain in zip(run.stack().elpd, each, run.positions, strict=True):
+    found = run.stack()
+    assert found.num_influential >= run.num_chains
+    for elpd, known, chain in zip(found.elpd, each, run.positions, strict=True):
         level = jax.vmap(run.posterior.log_likelihood_each)(chain)[:, 3]
         plain = -np.log(np.mean(np.exp(-np.asarray(level, dtype=np.float64))))
         assert elpd == pytest.approx(known.elpd - float(known.elpd_i[3]) + plain, abs=1e-3)

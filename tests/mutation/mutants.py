@@ -432,7 +432,7 @@ MUTANTS = [
     Mutant(
         "sampling/adaptation/fitted_reference.py",
         "np.maximum(w, 1 / e) / e",
-        "w / e",
+        "np.maximum(w, 1e-9) / e",
         ("sampling/test_curvature.py",),
         "hardly_moved",
     ),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from linear import linear_gaussian
 
 import traceclass as tc
 from traceclass.sampling.adaptation import Annealing
+from traceclass.sampling.adaptation.move import MoveAdaptation
 from traceclass.sampling.adaptation.step_size import StepSizeAdaptation
 from traceclass.sampling.adaptation.trajectory import SHARES, TrajectoryAdaptation
 
@@ -113,6 +115,16 @@ def test_the_trajectory_is_as_long_as_the_slow_functionals_want():
     """
     assert oscillators(np.full(10, 1.0), seed=0) == SHARES[0]
     assert oscillators(np.full(10, 4.0), seed=0) == SHARES[2]
+
+
+def test_the_last_step_size_is_found_at_the_length_that_is_frozen():
+    """More than 200 kicks are made in trials and after them."""
+    posterior, _, _ = linear_gaussian()
+    adaptation = MoveAdaptation(tc.hmc, 400, posterior)
+    adaptation._steps.restart(at=2e-3)
+    at = [adaptation.window(done)[0]["num_kicks"] for done in (0, 100, 300)]
+    assert at == [10, 200, 785]
+    assert adaptation.settled()["num_kicks"] == 785
 
 
 def test_what_is_learnt_survives_being_stored():

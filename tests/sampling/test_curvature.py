@@ -32,7 +32,7 @@ def test_it_is_the_hessian_of_a_linear_gaussian_posterior():
     posterior, _, covariance = linear_gaussian(noise=0.05)
     x = np.random.default_rng(0).normal(size=(20, 6)).astype(np.float32)
     expected = np.linalg.inv(covariance) - np.eye(6)
-    np.testing.assert_allclose(mean_curvature(posterior, x), expected, rtol=1e-4, atol=1e-2)
+    np.testing.assert_allclose(mean_curvature(posterior, x, 8), expected, rtol=1e-4, atol=1e-2)
 
 
 def with_counts(values):
@@ -49,7 +49,7 @@ def test_it_is_the_hessian_where_the_function_is_linear_in_its_coordinates(infer
         posterior = tc.Posterior(cosine_prior(), tc.Likelihood(X, with_counts))
     z = 0.5 * jax.random.normal(jax.random.key(0), (1, posterior.prior.num_coordinates))
     expected = -jax.hessian(posterior.log_likelihood)(z[0])
-    found = mean_curvature(posterior, np.asarray(z))
+    found = mean_curvature(posterior, np.asarray(z), 8)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3 * np.abs(expected).max())
 
 
@@ -60,7 +60,7 @@ def test_of_a_network_it_leaves_out_what_bends_the_network():
         posterior = tc.Posterior(prior, tc.GaussianRegression(X, np.sin(X[:, 0]), noise=0.1))
         z = np.asarray(prior.sample(jax.random.key(0)))
         slopes = np.asarray(jax.jacfwd(posterior.values_of)(z)) / 0.1
-        found = mean_curvature(posterior, z[None])
+        found = mean_curvature(posterior, z[None], 8)
         hessian = -jax.hessian(posterior.log_likelihood)(z)
     np.testing.assert_allclose(found, slopes.T @ slopes, rtol=1e-10, atol=1e-8)
     assert np.linalg.eigvalsh(hessian).min() < -1 < -1e-6 < np.linalg.eigvalsh(found).min()
@@ -88,6 +88,10 @@ def test_only_what_has_second_derivatives_and_a_size_to_be_kept_has_a_curvature(
     adapted = tc.hmc.using(reference="adapt")
     run = tc.sample(once, adapted, num_warmup=400, num_samples=10, num_chains=2, progress=False)
     assert run.acceptance_rate > 0.3
+    special = tc.Likelihood(
+        X, lambda v: jnp.sum(jnp.log(jax.scipy.special.gammainc(v**2 + 1, 1.0)))
+    )
+    assert num_curved(tc.Posterior(cosine_prior(), special)) == 0
     monkeypatch.setattr(curvature, "_MOST_COORDINATES", 5)
     assert num_curved(posterior) == 0
 
@@ -96,7 +100,8 @@ def test_a_gaussian_posterior_is_found_from_few_draws():
     """Of as many draws as coordinates, with a mean; directions within a factor of two are left."""
     posterior, mean, covariance = linear_gaussian(noise=0.05)
     x, gradients = draws_of(mean, covariance, num_draws=12)
-    fit = fitted(x, gradients, rank=6, curvature=mean_curvature(posterior, x.astype(np.float32)))
+    information = mean_curvature(posterior, x.astype(np.float32), 8)
+    fit = fitted(x, gradients, rank=6, curvature=information)
     relative = np.linalg.eigvals(np.linalg.solve(covariance, covariance_of(fit))).real
     assert relative.min() > 0.45
     assert relative.max() < 2.2
@@ -126,9 +131,21 @@ def test_it_is_the_prior_where_the_data_say_nothing():
         assert np.abs(np.log1p(fit.eigenvalues)).max() < 3.0
 
 
-def test_a_curvature_that_is_not_positive_says_nothing():
-    """Where the log-likelihood curves the other way, the reach of the draws is taken."""
+@pytest.mark.parametrize("information", [-0.999, -1.0, -5.0])
+def test_where_the_log_likelihood_curves_the_other_way_only_the_prior_holds(information):
+    """Variances are then between the prior's and that of the draws, and never without bounds."""
     x = 3.0 * np.random.default_rng(0).normal(size=(400, 2))
-    information = np.diag([-5.0, 0.0])
-    fit = fitted(x, np.zeros_like(x), rank=2, curvature=information)
-    assert covariance_of(fit)[0, 0] == pytest.approx(9.0, rel=0.3)
+    fit = fitted(x, np.zeros_like(x), rank=2, curvature=np.diag([information, 0.0]))
+    np.testing.assert_allclose(np.diag(covariance_of(fit)), 3.0, rtol=0.2)
+    still = fitted(0 * x, np.zeros_like(x), rank=2, curvature=np.diag([information, 0.0]))
+    np.testing.assert_allclose(np.diag(covariance_of(still)), 1.0)
+
+
+def test_draws_where_it_is_not_finite_are_passed_over():
+    network = tc.Posterior(cosine_prior(), tc.Likelihood(X, lambda v: jnp.sum(jnp.log(v + 1))))
+    z = np.zeros((4, 6), dtype=np.float32)
+    good = mean_curvature(network, z, 8)
+    assert good is not None
+    z[2] = np.nan
+    np.testing.assert_allclose(mean_curvature(network, z, 8), good, rtol=1e-5)
+    assert mean_curvature(network, np.full_like(z, np.nan), 8) is None

@@ -31,8 +31,8 @@ class Stacking:
     elpd : array (chains,)
         The leave-one-out log-score of each chain by itself.
     num_influential : int
-        Pairs of a chain and an observation whose Pareto k is above 0.7, for which the
-        leave-one-out score is not to be relied upon.
+        Pairs of a chain and an observation whose Pareto k is above 0.7, or has no finite fit, for
+        which the leave-one-out score is not to be relied upon.
     """
 
     weights: np.ndarray
@@ -103,5 +103,8 @@ def _elpd_of_chain(posterior: Posterior, draws: Array) -> Any:
     each = log_prob_of_each(posterior, draws)
     plain = np.log(len(each)) - logsumexp(-each, axis=0)
     found.elpd_i = found.elpd_i.copy(data=np.where(np.isfinite(scores), scores, plain))
+    # ArviZ gives these a harmless k; they are the least reliable of all.
+    k = np.asarray(found.pareto_k)
+    found.pareto_k = found.pareto_k.copy(data=np.where(np.isfinite(scores), k, np.inf))
     found.elpd = float(found.elpd_i.sum())
     return found

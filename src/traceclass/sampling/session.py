@@ -345,6 +345,7 @@ class Session:
     def _warm_up(self) -> None:
         """Windows of steps whose tuning follows what the last ones did."""
         began, seconds, first = time.monotonic(), self.seconds["warmup"], self.warmup_done
+        compiled = self.seconds["compile"]
         total, deadline = self.settings.num_warmup, self._deadline()
         while self.warmup_done < total:
             done = self.warmup_done
@@ -363,8 +364,9 @@ class Session:
                 self._bring_along(left_behind(self._levels(seen)))
             if done == total:
                 self.tuning = self.adaptation.settled(self.tuning)
-            self.seconds["warmup"] = seconds + time.monotonic() - began
-            left = (time.monotonic() - began) * (total - done) / (done - first)
+            passed = time.monotonic() - began - (self.seconds["compile"] - compiled)
+            self.seconds["warmup"] = seconds + passed
+            left = passed * (total - done) / (done - first)
             self._show("warm-up", (done, total), seen.rates[self.lead], None, left)
             self.look(cut=True)
             if time.monotonic() > deadline:
@@ -375,7 +377,8 @@ class Session:
         self.program = self.program_of(self.adaptation.is_by_chain)
         self.tuning, _ = self.adaptation.window(done, self.tuning)
         began = time.perf_counter()
-        self._compile()
+        with gradients_in_words():
+            self._compile()
         self.seconds["compile"] += time.perf_counter() - began
 
     def _levels(self, seen: Seen) -> np.ndarray:

@@ -11,8 +11,9 @@ from traceclass.sampling.adaptation.move import MoveAdaptation
 from traceclass.sampling.adaptation.trajectory import MOST_KICKS, quarter_turn
 from traceclass.sampling.adaptation.windows import Memory, Seen
 
-# References are fitted in what is left of warm-up: no less than in the shortest one that there is.
-_LEAST_LEFT = 300
+# References are fitted in what is left of warm-up, if this is no less: half of it for fits, and the
+# rest for step sizes.
+_LEAST_LEFT = 240
 # In memory: after how many steps a reference was first looked for, and from which step size on.
 _BEGAN = "began"
 

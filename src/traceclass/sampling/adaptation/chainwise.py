@@ -102,13 +102,14 @@ def _draws_that_fit(num_chains: int, z: int) -> int:
 class ChainwiseAdaptation:
     """One move with `reference="adapt"`: a reference, a step size and kicks for each chain.
 
-    In the first half of warm-up references are fitted again and again, each to the latest draws of
-    its chain, and step sizes follow. Then four kinds compete: these; one fitted to the draws of all
-    chains; one fitted to them about the prior's mean; and the prior. Chains that sit in places
-    which look different need their own. Chains that travel between such places, as networks' do
-    whose nodes change roles, are held back by a reference of the place they are in. Last, several
-    lengths of trajectory compete by the reference that did best, and what is left goes to the step
-    sizes. If the prior did best, the kernel goes on without a reference, by a program of its own.
+    In the first half of warm-up (seven tenths, where nothing competes) references are fitted again
+    and again, each to the latest draws of its chain, and step sizes follow. Then four kinds
+    compete: these; one fitted to the draws of all chains; one fitted to them about the prior's
+    mean; and the prior. Chains that sit in places which look different need their own. Chains that
+    travel between such places, as networks' do whose nodes change roles, are held back by a
+    reference of the place they are in. Last, several lengths of trajectory compete by the reference
+    that did best, and what is left goes to the step sizes. If the prior did best, the kernel goes
+    on without a reference, by a program of its own.
 
     Chains come from a draw of the prior, or from where they have got to with `first_step_size`,
     which is so small that they are far from having mixed; trials of lengths would tell little then,
@@ -143,9 +144,8 @@ class ChainwiseAdaptation:
         has_shares = self._has_kicks and first_step_size is None
         self._fits_end, self._stages = _schedule(num_warmup, competing, has_shares=has_shares)
         self._stride = max(1, round(_SHARE_OF_STAGE * num_warmup / _LOOKS))
-        num_values = num_curved(posterior)
-        self._has_curvature = num_values > 0
-        rank = max(RANK, min(MOST_RANK, num_values))
+        self._num_values = num_curved(posterior)
+        rank = max(RANK, min(MOST_RANK, self._num_values))
         self._rank = min(rank, z, max(1, _MOST_ENTRIES // z))
         # Until the contest is over, those that compete; then the one that has won.
         self._references = [_of_prior(num_chains, z, self._rank)]
@@ -260,11 +260,14 @@ class ChainwiseAdaptation:
         count = self._draws.shape[2]
         if count < self._next_fit and done < self._fits_end:
             return
+        # A step by the prior says nothing of one by the first reference.
+        is_first = self._next_fit == _FIRST_DRAWS
         self._references[_OWN] = self._own()
         if done < self._fits_end:
             self._draws = self._draws[:, :, -round(_SHARE_KEPT * count) :]
             self._next_fit = min(self._most, round(_GROWTH * self._next_fit))
-        self._steps.restart(is_settling=False)
+        first = np.full(self._num_chains, self._rule.first) if is_first else None
+        self._steps.restart(is_settling=False, at=first)
 
     def _own(self) -> Fitted:
         """A reference for each chain by its own draws."""
@@ -289,10 +292,16 @@ class ChainwiseAdaptation:
         x, g = x[is_finite], g[is_finite]
         if len(x) < _FIRST_DRAWS // 2 or not np.ptp(x, axis=0).any():
             return otherwise
-        curvature = mean_curvature(self._posterior, x) if self._has_curvature else None
-        if curvature is not None and not np.isfinite(curvature).all():
-            curvature = None
-        return fitted(x, g, self._rank, has_mean=has_mean, curvature=curvature)
+        curvature = None
+        if self._num_values:
+            curvature = mean_curvature(self._posterior, x, self._num_values)
+        rank = self._rank if curvature is not None else min(RANK, self._rank)
+        fit = fitted(x, g, rank, has_mean=has_mean, curvature=curvature)
+        none = (0, self._rank - rank)
+        return fit._replace(
+            vectors=np.pad(fit.vectors, ((0, 0), none)),
+            eigenvalues=np.pad(fit.eigenvalues, none),
+        )
 
     def go_on_from(self, origins: np.ndarray) -> None:
         """Every chain goes on with the reference and step size of the chain `origins[c]`."""
@@ -366,7 +375,8 @@ def _schedule(
     plan: list[tuple[int, int | None, int, bool]] = []
     for reference in range(num_references):
         plan.append((sizes, reference, _FIRST_SHARE, False))
-        plan.append((trial, reference, _FIRST_SHARE, True))
+        if num_references > 1 or has_shares:
+            plan.append((trial, reference, _FIRST_SHARE, True))
     if has_shares:
         plan += [(trial, None, n, True) for n in range(len(SHARES)) if n != _FIRST_SHARE]
     contest = sum(length for length, *_ in plan)

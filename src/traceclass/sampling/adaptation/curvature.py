@@ -13,6 +13,7 @@ For likelihoods with Gaussian noise that is known, F are the residuals and W = I
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -25,7 +26,9 @@ from traceclass.likelihoods.base import at_noise
 from traceclass.posterior import Posterior
 
 # H is a matrix over all coordinates, and W one over all values: for more of them they are not made.
-_MOST_COORDINATES, _MOST_VALUES = 1_500, 2_000
+_MOST_COORDINATES, _MOST_VALUES = 1_500, 1_000
+# Rows of J that are computed together: all at once would be a thousand gradients in memory.
+_TOGETHER = 32
 # Draws that are looked at: each says something of as many directions as there are values, and so
 # many directions in all are enough.
 _FEWEST_DRAWS, _MOST_DRAWS, _DIRECTIONS = 4, 16, 1_600
@@ -42,21 +45,29 @@ def num_curved(posterior: Posterior) -> int:
         return 0
     try:
         slopes, _ = eqx.filter_eval_shape(_slopes_and_weights, posterior, z)
-    except (TypeError, ValueError):  # what JAX says of custom_vjp, and of callbacks
+    # What JAX says of custom_vjp, of callbacks, and of functions without a second rule.
+    except (TypeError, ValueError, NotImplementedError):
         return 0
     return slopes.shape[0] if slopes.shape[0] <= _MOST_VALUES else 0
 
 
-def mean_curvature(posterior: Posterior, positions: np.ndarray) -> np.ndarray:
-    """The mean of H over evenly spaced ones of the positions (n, z), in double precision."""
-    wanted = math.ceil(_DIRECTIONS / num_curved(posterior))
+def mean_curvature(
+    posterior: Posterior, positions: np.ndarray, num_values: int
+) -> np.ndarray | None:
+    """The mean of H over evenly spaced ones of the positions (n, z), in double precision.
+
+    `num_values` is what `num_curved` says. None where H is not finite at any of them.
+    """
+    wanted = math.ceil(_DIRECTIONS / num_values)
     number = min(max(wanted, _FEWEST_DRAWS), _MOST_DRAWS, len(positions))
-    total = np.zeros(2 * positions.shape[1:])
+    total, count = np.zeros(2 * positions.shape[1:]), 0
     for z in positions[np.linspace(0, len(positions) - 1, number).astype(int)]:
         slopes, weights = _compiled(posterior, jnp.asarray(z))
         slopes = np.asarray(slopes, dtype=np.float64)
-        total += slopes.T @ _weighted(slopes, weights)
-    return 0.5 * (total + total.T) / number
+        curved = slopes.T @ _weighted(slopes, weights)
+        if np.isfinite(curved).all():
+            total, count = total + curved, count + 1
+    return 0.5 * (total + total.T) / count if count else None
 
 
 def _weighted(slopes: np.ndarray, weights: Any) -> np.ndarray:
@@ -76,7 +87,7 @@ def _slopes_and_weights(
     """J and W; None for the identity."""
     noise = posterior.prior.noise(z)
     if noise is None and hasattr(posterior.likelihood, "residuals"):
-        return jax.jacrev(lambda z: posterior.likelihood.residuals(posterior.values_of(z)))(z), None
+        return _jacobian(lambda z: posterior.likelihood.residuals(posterior.values_of(z)), z), None
 
     def seen(z: Array) -> Array:
         values, noise = posterior.values_of(z), posterior.prior.noise(z)
@@ -88,7 +99,14 @@ def _slopes_and_weights(
             return log_prob(seen)
         return at_noise(log_prob, seen[:-1], jnp.exp(seen[-1]))
 
-    return jax.jacrev(seen)(z), -jax.hessian(level)(seen(z))
+    return _jacobian(seen, z), -jax.hessian(level)(seen(z))
+
+
+def _jacobian(function: Callable[[Array], Array], z: Float[Array, " z"]) -> Array:
+    """dF/dz, some rows at a time."""
+    values, pulled_back = jax.vjp(function, z)
+    unit = jnp.eye(values.size, dtype=values.dtype)
+    return jax.lax.map(lambda row: pulled_back(row)[0], unit, batch_size=_TOGETHER)
 
 
 _compiled = eqx.filter_jit(  # pyright: ignore[reportCallIssue]

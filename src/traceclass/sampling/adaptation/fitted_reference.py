@@ -27,7 +27,8 @@ in the directions u_k of the scaled matrix,
 with w_k = var(u_k' S^-1 x), and s_i is one again where the data say nothing: the sum of H_ii is
 finite. A posterior that bends has w_k far above 1 / e_k: its narrow directions turn as one moves
 along the wide ones, and the fit is between how narrow it is here and how far it reaches. No
-variance is less than one over the mean curvature. Draws of a chain that has hardly moved yet break
+variance is less than one over the mean precision, which counts as the prior's where the
+log-likelihood curves the other way. Draws of a chain that has hardly moved yet break
 this bound; they are held to it, and var(x_i) to 0.01, so that such a chain is not given ever
 smaller steps.
 
@@ -86,7 +87,7 @@ def fitted(
     else:
         precision = curvature + np.eye(len(curvature))
         s = _scale_by(precision, x)
-        vectors, variances = _directions_by(s[:, None] * precision * s, x / s, rank)
+        vectors, variances = _directions_by(s[:, None] * precision * s, s, x / s, rank)
     # G mean(a), G = S (I + V diag(variances - 1) V') S.
     scaled = s * mean_a
     mean = mean_x + s * (scaled + vectors @ ((variances - 1) * (vectors.T @ scaled)))
@@ -119,13 +120,16 @@ def _scale_by(precision: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _directions_by(
-    precision: np.ndarray, x: np.ndarray, rank: int
+    precision: np.ndarray, s: np.ndarray, x: np.ndarray, rank: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Orthonormal directions V, and the variances along them, of draws and their mean precision."""
+    """Orthonormal directions V, and the variances along them, of draws and their mean precision.
+
+    Draws and precision are in coordinates scaled by s, where the prior's precision is S^2.
+    """
     e, u = np.linalg.eigh(precision)
-    w = np.maximum(((x @ u) ** 2).mean(axis=0), np.finfo(float).tiny)
-    # A curvature that is not positive says nothing: then the draws do.
-    e = np.where(e > _ROUNDING * e[-1], e, 1 / w)
+    w = ((x @ u) ** 2).mean(axis=0)
+    # A mean over a few draws may curve the other way: then only the prior holds.
+    e = np.maximum(e, (s**2) @ u**2)
     return _farthest(u, np.sqrt(np.maximum(w, 1 / e) / e), rank)
 
 

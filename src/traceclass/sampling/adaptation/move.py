@@ -62,8 +62,9 @@ class MoveAdaptation:
             tuning = {"step_size": step_size, "num_kicks": self._turns.kicks(step_size)}
             return tuning, min(steps, third - done)
         step_size = self._steps.step_size
-        most = FEW_KICKS if done < first else MANY_KICKS
-        kicks = min(most, self._turns.kicks(step_size))
+        kicks = self._turns.kicks(step_size)
+        if done < second:
+            kicks = min(kicks, FEW_KICKS if done < first else MANY_KICKS)
         return {"step_size": step_size, "num_kicks": kicks}, WINDOW
 
     def update(self, done: int, seen: Seen, number: int) -> None:
