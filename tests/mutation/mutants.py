@@ -459,8 +459,8 @@ MUTANTS = [
     ),
     Mutant(
         "sampling/adaptation/by_need.py",
-        "self._chainwise.window(done - self._began[0])",
-        "self._chainwise.window(done)",
+        "self._chainwise.update(done - self._began[0], seen, number)",
+        "self._chainwise.update(done, seen, number)",
         ("sampling/test_by_need.py",),
         "frozen",
     ),

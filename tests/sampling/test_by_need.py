@@ -7,13 +7,13 @@ import pytest
 from linear import linear_gaussian
 from small import posterior as small_posterior
 from small import sampled
+from stopping import stopped_in_warm_up
 
 import traceclass as tc
 from traceclass.kernels.base import Kernel
 from traceclass.sampling.adaptation import chainwise
 from traceclass.sampling.adaptation.by_need import ByNeedAdaptation
 from traceclass.sampling.adaptation.windows import WINDOW, Seen
-from traceclass.sampling.session import Session
 
 # A thousandth of the prior's width is left: a quarter turn by the prior takes 1,500 kicks and more.
 LOUD = 0.0005
@@ -84,6 +84,7 @@ def test_references_are_frozen_before_draws_count():
     # Seven tenths of the 760 steps that are left are for fits.
     assert len({scale for done, scale in scales if done <= 780}) > 3
     assert len({scale for done, scale in scales if done > 780}) == 1
+    assert dict(scales)[780] != dict(scales)[800]
     assert adaptation.settled()["reference"].scale.tobytes() == scales[-1][1]
 
 
@@ -129,26 +130,11 @@ def test_a_run_is_stored_resumed_and_opened(tmp_path):
     assert opened.chain_tunings == whole.chain_tunings
 
 
-class StopError(Exception):
-    """Raised in mid-run, as a kill would end it."""
-
-
 @pytest.mark.parametrize("stop", [100, 260, pytest.param(60, marks=pytest.mark.long)])
 def test_a_run_that_is_stopped_in_warm_up_is_resumed(stop, tmp_path, monkeypatch):
     """When the reference is first looked for, after a fit, or before either."""
     settings = {"kernel": tc.hmc, "target": small_posterior(noise=1e-4), "num_samples": 10}
     settings |= {"chunk_size": None}
     whole = sampled(**settings)
-    look = Session.look
-
-    def looking(session, *, cut):
-        look(session, cut=cut)
-        if session.warmup_done == stop:
-            session._commit()
-            raise StopError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Session, "look", looking)
-        with pytest.raises(StopError):
-            sampled(tmp_path / "run", **settings)
+    stopped_in_warm_up(monkeypatch, stop, tmp_path / "run", **settings)
     assert sampled(tmp_path / "run", resume=True, **settings).sha256() == whole.sha256()

@@ -10,6 +10,7 @@ import pytest
 from linear import linear_gaussian
 from small import posterior as small_posterior
 from small import sampled
+from stopping import stopped_in_warm_up
 
 import traceclass as tc
 from traceclass.kernels.base import Kernel
@@ -17,7 +18,6 @@ from traceclass.sampling.adaptation.chainwise import ChainwiseAdaptation
 from traceclass.sampling.adaptation.fitted_reference import fitted
 from traceclass.sampling.adaptation.left_behind import beside_others, left_behind
 from traceclass.sampling.adaptation.windows import WINDOW, Seen
-from traceclass.sampling.session import Session
 
 ADAPTED = tc.hmc.using(reference="adapt")
 
@@ -248,28 +248,13 @@ def test_a_run_is_stored_resumed_and_opened(tmp_path):
     np.testing.assert_array_equal(stored.draws["ends"], whole.draws["ends"][:, :50])
 
 
-class StopError(Exception):
-    """Raised in mid-run, as a kill would end it."""
-
-
 @pytest.mark.parametrize("stop", [60, 500, pytest.param(160, marks=pytest.mark.long)])
 def test_a_run_that_is_stopped_in_warm_up_is_resumed(stop, tmp_path, monkeypatch):
     """Right after a fit, while states are still computed at another temperature, or in a trial."""
     settings = {"kernel": ADAPTED, "target": small_posterior(noise=0.001), "num_warmup": 800}
     settings |= {"num_samples": 10, "chunk_size": None}
     whole = sampled(**settings)
-    update = Session.look
-
-    def look(session, *, cut):
-        update(session, cut=cut)
-        if session.warmup_done == stop:
-            session._commit()
-            raise StopError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Session, "look", look)
-        with pytest.raises(StopError):
-            sampled(tmp_path / "run", **settings)
+    stopped_in_warm_up(monkeypatch, stop, tmp_path / "run", **settings)
     resumed = sampled(tmp_path / "run", resume=True, **settings)
     assert resumed.sha256() == whole.sha256()
 
